@@ -149,10 +149,10 @@ def _pooled(torch: object, x: object) -> object:
     return x.grad
 
 
-def _attended(torch: object, *given: object) -> tuple:
-    given = [each.detach().requires_grad_() for each in given]
-    torch.nn.functional.scaled_dot_product_attention(*given, is_causal=True).square().sum().backward()
-    return tuple(each.grad for each in given)
+def _attended(torch: object, *args: object) -> tuple:
+    args = [tensor.detach().requires_grad_() for tensor in args]
+    torch.nn.functional.scaled_dot_product_attention(*args, is_causal=True).square().sum().backward()
+    return tuple(tensor.grad for tensor in args)
 
 
 def _words(small: bool) -> list[np.ndarray]:
@@ -210,17 +210,17 @@ def _trained(make: Callable, compiled: bool = False) -> dict[str, Callable]:
     def inputs(tiny: bool) -> list[np.ndarray]:
         return list((small if tiny else make)(numod)[1])
 
-    def run(torch: object, *given: object) -> object:
+    def run(torch: object, *args: object) -> object:
         kind = next(
-            (each.dtype for each in given if each.dtype.is_floating_point and each.dtype is not torch.float32),
+            (tensor.dtype for tensor in args if tensor.dtype.is_floating_point and tensor.dtype is not torch.float32),
             torch.float32,
         )
-        key = torch.__name__, str(given[0].device), str(kind)
+        key = torch.__name__, str(args[0].device), str(kind)
         if key not in steps:
             torch.manual_seed(0)
-            model = (small if given[0].shape == (2, 3) else make)(torch)[0].to(given[0].device, kind)
+            model = (small if args[0].shape == (2, 3) else make)(torch)[0].to(args[0].device, kind)
             steps[key] = _step_of(torch, model, compiled and torch is numod)
-        return steps[key](*given)
+        return steps[key](*args)
 
     return {"inputs": inputs, "run": run}
 
@@ -228,9 +228,9 @@ def _trained(make: Callable, compiled: bool = False) -> dict[str, Callable]:
 def _step_of(torch: object, model: object, compiled: bool) -> Callable:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.0, momentum=0.9)
 
-    def step(*given: object) -> object:
+    def step(*args: object) -> object:
         optimizer.zero_grad()
-        loss = model(*given).square().mean()
+        loss = model(*args).square().mean()
         loss.backward()
         optimizer.step()
         return loss
@@ -300,7 +300,7 @@ ROWS = [
     Row("LeNet step, eager", _lenet, _step, tolerance=1e-3, bar=(0.5, "eager")),
     Row(
         "LeNet step, compiled", _lenet, lambda torch,
-        *given: _compiled_step()(*given) if torch is numod else _step(torch, *given), tolerance=1e-3,
+        *args: _compiled_step()(*args) if torch is numod else _step(torch, *args), tolerance=1e-3,
         bar=(1.0, "eager"),
     ),
     Row("max_pool2d 3x3/2 and gradient", lambda small: [normal(2, 3, 5, 5) if small else normal(32, 64, 112, 112)],
@@ -316,9 +316,9 @@ ROWS = [
 ]  # fmt: skip
 
 
-def results(found: object) -> list[np.ndarray]:
+def results(result: object) -> list[np.ndarray]:
     """What a row gave, on the host."""
-    return [each.detach().cpu().numpy() for each in (found if isinstance(found, (tuple, list)) else [found])]
+    return [tensor.detach().cpu().numpy() for tensor in (result if isinstance(result, (tuple, list)) else [result])]
 
 
 @functools.lru_cache(maxsize=1)
@@ -339,10 +339,10 @@ def moved(library: object, arrays: list[np.ndarray], device: str, double: bool =
 def error_of(row: Row, tiny: bool) -> float:
     """The greatest difference between the GPU's float32 and the CPU's float64, relative to the greatest element."""
     arrays = arrays_of(row, tiny)
-    found = results(row.run(numod, *moved(numod, arrays, "cuda")))
+    actual = results(row.run(numod, *moved(numod, arrays, "cuda")))
     expected = results(row.run(numod, *moved(numod, arrays, "cpu", double=True)))
     errors = [
-        float(np.abs(a - b).max() / max(np.abs(b).max(), 1.0)) for a, b in zip(found, expected, strict=True) if a.size
+        float(np.abs(a - b).max() / max(np.abs(b).max(), 1.0)) for a, b in zip(actual, expected, strict=True) if a.size
     ]
     return float(np.max(errors, initial=0.0))  # NaN if one is, which `max` would pass over
 
@@ -425,12 +425,12 @@ def ceilings(tiny: bool, torch: object | None) -> tuple[float, float]:
     """Bytes and flops a second that this GPU reached here: the best of both libraries' copies and products."""
     copy = Row("copy", _vector(256 * MIB), lambda library, x: x.clone(), _moved(2))
     product = next(row for row in ROWS if row.name == "sgemm 4096")
-    found = []
+    results = []
     for row in (copy, product):
         result, arrays = times(row, tiny, torch, 3, 0.05), arrays_of(row, tiny)
         least = min(min(round_) for round_ in result.rounds.values())
-        found.append((row.bytes(arrays) or row.flops(arrays)) / least)
-    return found[0], found[1]
+        results.append((row.bytes(arrays) or row.flops(arrays)) / least)
+    return results[0], results[1]
 
 
 def _say(report: Report, row: Row, tiny: bool, result: measure.Result) -> str:
@@ -597,8 +597,8 @@ def _check(report: Report, row: Row, options: argparse.Namespace, torch: object 
 
 
 def _time(report: Report, row: Row, options: argparse.Namespace, torch: object | None) -> bool:
-    found = times(row, options.tiny, torch, 2 if options.tiny else 7, 0.001 if options.tiny else 0.05)
-    print(_say(report, row, options.tiny, found), flush=True)
+    result = times(row, options.tiny, torch, 2 if options.tiny else 7, 0.001 if options.tiny else 0.05)
+    print(_say(report, row, options.tiny, result), flush=True)
     return True
 
 

@@ -165,11 +165,11 @@ class _Exports:
         folder = self.get(name, "cortex-m4", optimize="size", **options)
         about = json.loads((folder / "net.json").read_text())
         state = about.get("stateful")
-        given = "".join(", (void *)data" for _ in (*about["inputs"], *about["outputs"]))
+        data_arguments = "".join(", (void *)data" for _ in (*about["inputs"], *about["outputs"]))
         block = "state" if state else "0"
         begin = "net_state_init(state); " if state else ""
         declared = "static _Alignas(8) unsigned char state[NET_WEIGHTS_BYTES];\n" if state else ""
-        call = f"int main(void) {{ {begin}return net_run({block}, arena, sizeof arena{given}); }}\n"
+        call = f"int main(void) {{ {begin}return net_run({block}, arena, sizeof arena{data_arguments}); }}\n"
         (folder / "main.c").write_text(_FIRMWARE + declared + call)
         alone = "-nostdlib -nostartfiles -Wl,--gc-sections -Wl,-emain"
         command = f"arm-none-eabi-gcc {_CORTEX_M4} {alone} main.c net-cortex-m4.o -o all".split()
@@ -198,14 +198,14 @@ def _timer(about: dict) -> str:
     ports = [*about["inputs"], *about["outputs"]]
     state = about.get("stateful")
     sizes = [size["size"] for size in about["sizes"]]
-    given = f"({', '.join(map(str, sizes))})" if sizes else ""
-    counts = [f"NET_{port['name'].upper()}_COUNT{given}" for port in ports]
+    size_arguments = f"({', '.join(map(str, sizes))})" if sizes else ""
+    counts = [f"NET_{port['name'].upper()}_COUNT{size_arguments}" for port in ports]
     arrays = [f"data{k}[{port['itemsize']} * {count} + 1]" for k, (port, count) in enumerate(zip(ports, counts))]
     declared = "".join(f"static _Alignas(64) unsigned char {array};\n" for array in arrays)
     declared += "static _Alignas(64) unsigned char state[NET_WEIGHTS_BYTES + 1];\n" if state else ""
     text = _TIMER.replace("DECLARED", declared).replace("BEGIN", "net_state_init(state);" if state else "")
-    given = "".join(f", {size}" for size in sizes) + "".join(f", (void *)data{k}" for k in range(len(ports)))
-    return text.replace("BLOCK", "state" if state else "NULL").replace(" GIVEN", given)
+    size_arguments = "".join(f", {size}" for size in sizes) + "".join(f", (void *)data{k}" for k in range(len(ports)))
+    return text.replace("BLOCK", "state" if state else "NULL").replace(" GIVEN", size_arguments)
 
 
 def _best(call: Callable[[], object], seconds: float = 1.0) -> float:
@@ -263,8 +263,11 @@ def _nanoseconds(seconds: float, bar: float) -> tuple[str, bool]:
 
 
 def _ratio(exports: _Exports, name: str, peer: str, bar: float) -> tuple[str, bool]:
-    own, other = exports.from_c(name), getattr(exports, peer)(name)
-    return f"{own / other:.2f} ({1e6 * own:.1f} / {1e6 * other:.1f} us)", own / other <= bar
+    numod_seconds, other = exports.from_c(name), getattr(exports, peer)(name)
+    return (
+        f"{numod_seconds / other:.2f} ({1e6 * numod_seconds:.1f} / {1e6 * other:.1f} us)",
+        numod_seconds / other <= bar,
+    )
 
 
 def _wasm(exports: _Exports) -> tuple[str, bool]:
@@ -274,8 +277,11 @@ def _wasm(exports: _Exports) -> tuple[str, bool]:
     (folder / "timer.mjs").write_text(_IN_NODE)
     (folder / "package.json").write_text('{"type": "module"}')
     done = subprocess.run(["node", "timer.mjs"], cwd=folder, check=True, capture_output=True, text=True)
-    seconds, own = float(done.stdout), exports.from_c("lenet", "x86-64-v2")
-    return f"{seconds / own:.2f} ({1e6 * seconds:.1f} / {1e6 * own:.1f} us)", seconds / own <= 3
+    seconds, numod_seconds = float(done.stdout), exports.from_c("lenet", "x86-64-v2")
+    return (
+        f"{seconds / numod_seconds:.2f} ({1e6 * seconds:.1f} / {1e6 * numod_seconds:.1f} us)",
+        seconds / numod_seconds <= 3,
+    )
 
 
 def _compile_time(exports: _Exports) -> tuple[str, bool]:

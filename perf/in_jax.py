@@ -14,7 +14,7 @@ from jax import lax
 
 def weights(module: object) -> dict[str, jax.Array]:
     """The module's parameters and buffers by their names."""
-    return {name: jnp.asarray(each.detach().numpy()) for name, each in module.state_dict().items()}
+    return {name: jnp.asarray(tensor.detach().numpy()) for name, tensor in module.state_dict().items()}
 
 
 def forward(module: object, p: dict[str, jax.Array], *inputs: jax.Array, at: str = "") -> object:
@@ -42,7 +42,7 @@ def _conv2d(module: object, weight: Callable, inside: Callable, x: jax.Array) ->
         x,
         weight("weight"),
         module.stride,
-        [(each, each) for each in module.padding],
+        [(size, size) for size in module.padding],
         dimension_numbers=("NCHW", "OIHW", "NCHW"),
     )
     return product if weight("bias") is None else product + weight("bias")[:, None, None]
@@ -84,18 +84,18 @@ def _lstm_cell(
 
 
 def _gru(module: object, weight: Callable, inside: Callable, x: jax.Array) -> jax.Array:
-    given, (kernel, bias) = (
+    starts, (kernel, bias) = (
         x @ weight("gru.weight_ih_l0").T + weight("gru.bias_ih_l0"),
         (weight("gru.weight_hh_l0").T, weight("gru.bias_hh_l0")),
     )
 
-    def step(hidden: jax.Array, given: jax.Array) -> tuple:
-        (r, z, n), (hr, hz, hn) = jnp.split(given, 3, axis=1), jnp.split(hidden @ kernel + bias, 3, axis=1)
+    def step(hidden: jax.Array, row: jax.Array) -> tuple:
+        (r, z, n), (hr, hz, hn) = jnp.split(row, 3, axis=1), jnp.split(hidden @ kernel + bias, 3, axis=1)
         z = jax.nn.sigmoid(z + hz)
         hidden = (1 - z) * jnp.tanh(n + jax.nn.sigmoid(r + hr) * hn) + z * hidden
         return hidden, hidden
 
-    return lax.scan(step, jnp.zeros(x.shape[1:2] + kernel.shape[:1]), given)[1]
+    return lax.scan(step, jnp.zeros(x.shape[1:2] + kernel.shape[:1]), starts)[1]
 
 
 def _block(module: object, weight: Callable, inside: Callable, x: jax.Array, *cache: jax.Array) -> tuple:
@@ -114,12 +114,12 @@ def _block(module: object, weight: Callable, inside: Callable, x: jax.Array, *ca
 def _gpt(
     module: object, weight: Callable, inside: Callable, token: jax.Array, position: jax.Array, *cache: jax.Array
 ) -> object:
-    x, kept = inside("tokens", token) + inside("positions", position), []
+    x, attention_caches = inside("tokens", token) + inside("positions", position), []
     for number in range(len(module.blocks)):
         x, *both = inside(f"blocks.{number}", x, *cache[2 * number : 2 * number + 2])
-        kept += both
+        attention_caches += both
     scores = inside("head", inside("norm", x))
-    return (scores, *kept) if cache else scores
+    return (scores, *attention_caches) if cache else scores
 
 
 FORWARD = {

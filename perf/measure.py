@@ -126,9 +126,9 @@ def busy(processes: int) -> Iterator[None]:
     try:
         yield
     finally:
-        for each in others:
-            each.kill()
-            each.wait()
+        for contender in others:
+            contender.kill()
+            contender.wait()
 
 
 def printed_seconds(script: str, **variables: str) -> float:
@@ -151,20 +151,20 @@ class Folders:
     """Cache folders for what is compiled, by a name each: empty ones for cold starts, and filled ones for warm ones."""
 
     def __init__(self, base: str) -> None:
-        self.base, self.found = base, {}
+        self.base, self.folders = base, {}
 
     def empty(self, name: str) -> str:
         """A new, empty folder in the place of the one called `name`."""
-        if name in self.found:
-            shutil.rmtree(self.found[name], ignore_errors=True)
-        self.found[name] = tempfile.mkdtemp(dir=self.base)
-        return self.found[name]
+        if name in self.folders:
+            shutil.rmtree(self.folders[name], ignore_errors=True)
+        self.folders[name] = tempfile.mkdtemp(dir=self.base)
+        return self.folders[name]
 
     def filled(self, name: str, fill: Callable[[str], object]) -> str:
         """The folder called `name`, filled by `fill(folder)` where there is none yet."""
-        if name not in self.found:
+        if name not in self.folders:
             fill(self.empty(name))
-        return self.found[name]
+        return self.folders[name]
 
 
 @contextmanager
@@ -185,10 +185,12 @@ def set_library_threads(threads: int) -> None:
     }
     if threads == 1:
         wanted["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false"
-    held = [name for name in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "MKL_ENABLE_INSTRUCTIONS") if name in os.environ]
-    if not held and all(os.environ.get(name) == value for name, value in wanted.items()):
+    overridden = [
+        name for name in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "MKL_ENABLE_INSTRUCTIONS") if name in os.environ
+    ]
+    if not overridden and all(os.environ.get(name) == value for name, value in wanted.items()):
         return
-    for name in held:
+    for name in overridden:
         del os.environ[name]
     os.environ.update(wanted)
     if "numpy" in sys.modules:
@@ -199,7 +201,7 @@ def processor() -> str:
     """The processor's name, as the system tells it."""
     try:
         with open("/proc/cpuinfo") as file:
-            found = re.search(r"model name\s*:\s*(.+)", file.read())
+            match = re.search(r"model name\s*:\s*(.+)", file.read())
     except OSError:
-        found = None
-    return found[1] if found else "unknown processor"
+        match = None
+    return match[1] if match else "unknown processor"

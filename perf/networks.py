@@ -195,12 +195,12 @@ def gpt(
                 self.head = nn.Linear(size, tokens, bias=False)
 
             def forward(self, token: object, position: object, *cache: object) -> object:
-                x, kept = self.tokens(token) + self.positions(position), []
+                x, attention_caches = self.tokens(token) + self.positions(position), []
                 for number, block in enumerate(self.blocks):
                     x, *both = block(x, *cache[2 * number : 2 * number + 2])
-                    kept += both
+                    attention_caches += both
                 scores = self.head(self.norm(x))
-                return (scores, *kept) if cache else scores
+                return (scores, *attention_caches) if cache else scores
 
         generator = np.random.default_rng(0)
         cache = [draw(batch, heads, past, size // heads, seed=seed) for seed in range(2 * layers)] if past else []

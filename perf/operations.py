@@ -47,7 +47,9 @@ def pointwise() -> list[Row]:
     rows = []
     for name, (text, jax, numpy) in POINTWISE.items():
         for size, count in {"32": 32, **SIZES}.items() if name == "add" else SIZES.items():
-            arrays = {each: partial(draw, count, seed=seed) for seed, each in enumerate("xy" if "y" in text else "x")}
+            arrays = {
+                letter: partial(draw, count, seed=seed) for seed, letter in enumerate("xy" if "y" in text else "x")
+            }
             bar = Bar(1.6, 2e-6, "PyTorch") if count == 32 else Bar(1.0)
             rows.append(Row(f"{name}, {size} floats", expression(text, arrays, jax, numpy), bar))
     return rows
@@ -99,7 +101,9 @@ def backward(function: str, *arrays: Callable[[], np.ndarray], **options: object
     def of(library: str) -> Timed:
         torch = importlib.import_module(library)
         call = getattr(torch.nn.functional, function)
-        inputs = [torch.tensor(each, requires_grad=each.dtype == np.float32) for each in (make() for make in arrays)]
+        inputs = [
+            torch.tensor(tensor, requires_grad=tensor.dtype == np.float32) for tensor in (make() for make in arrays)
+        ]
         g = torch.tensor(draw(*call(*inputs, **options).shape, seed=9))
 
         def both() -> list:

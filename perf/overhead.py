@@ -43,14 +43,14 @@ def main(rounds: int = 60) -> None:
     """
     step = training(*TRAINED["MLP 4-3-1, batch 1"])["numod"]().names["step"]
     never = [block for _ in range(rounds) for block in blocks(step)]
-    found: dict[str, list[float]] = {"off, after it was on": [], **{name: [] for name in SETTINGS}}
+    results: dict[str, list[float]] = {"off, after it was on": [], **{name: [] for name in SETTINGS}}
     for _ in range(rounds):
         for name, setting in SETTINGS.items():
             with profile(**setting):
-                found[name] += blocks(step)
-            found["off, after it was on"] += blocks(step)
-    off = found["off, after it was on"]
-    for name, times in found.items():
+                results[name] += blocks(step)
+            results["off, after it was on"] += blocks(step)
+    off = results["off, after it was on"]
+    for name, times in results.items():
         plain = never if times is off else off
         print(
             f"{name:<26} × {statistics.median(times) / statistics.median(plain):.3f}   fastest tenth × "

@@ -31,8 +31,8 @@ def installed() -> list[str]:
     """Names of the peers that can run here. torch.compile needs a C++ compiler; ONNX Runtime is given what PyTorch
     exports.
     """
-    found = [name for name, modules in PEERS.items() if all(map(importlib.util.find_spec, modules))]
-    return [name for name in found if name != "torch.compile" or shutil.which("g++") or shutil.which("clang++")]
+    results = [name for name, modules in PEERS.items() if all(map(importlib.util.find_spec, modules))]
+    return [name for name in results if name != "torch.compile" or shutil.which("g++") or shutil.which("clang++")]
 
 
 def versions(peers: Collection[str]) -> dict[str, str]:
@@ -64,7 +64,7 @@ def expression(
     numod and PyTorch run it eagerly; numod compiles it if `compiled`, and torch.compile takes part.
     """
 
-    def given() -> dict[str, np.ndarray]:
+    def example_arrays() -> dict[str, np.ndarray]:
         return {name: array() if callable(array) else array for name, array in arrays.items()}
 
     def eager(library: str) -> Timed:
@@ -72,7 +72,7 @@ def expression(
         names = {
             "torch": torch,
             "F": torch.nn.functional,
-            **{name: torch.tensor(each) for name, each in given().items()},
+            **{name: torch.tensor(array) for name, array in example_arrays().items()},
         }
         return Timed(
             text, names, lambda: _arrays(eval(text, names)), (lambda: eval(text, names)) if library == "numod" else None
@@ -86,7 +86,7 @@ def expression(
         return Timed(statement, names, lambda: _arrays(eval(statement, names)), plain.counted)
 
     def in_numpy() -> Timed:
-        names = {"np": np, **given()}
+        names = {"np": np, **example_arrays()}
         return Timed(numpy, names, lambda: _arrays(eval(numpy, names)))
 
     def in_jax() -> Timed:
@@ -94,7 +94,10 @@ def expression(
 
         names = {"jax": library, "jnp": library.numpy, "lax": library.lax}
         function = library.jit(eval(f"lambda {', '.join(arrays)}: {jax}", names))
-        names = {"function": function, **{name: library.numpy.asarray(each) for name, each in given().items()}}
+        names = {
+            "function": function,
+            **{name: library.numpy.asarray(array) for name, array in example_arrays().items()},
+        }
         statement = f"function({', '.join(arrays)}).block_until_ready()"
         return Timed(statement, names, lambda: _arrays(eval(statement, names)))
 
@@ -104,12 +107,12 @@ def expression(
         class Expression(torch.nn.Module):
             forward = eval(f"lambda self, {', '.join(arrays)}: {text}", {"torch": torch, "F": torch.nn.functional})
 
-        return session(Expression(), tuple(given().values()))
+        return session(Expression(), tuple(example_arrays().values()))
 
-    found = {"numod": lambda: (jitted if compiled else eager)("numod"), "PyTorch": lambda: eager("torch")}
-    found |= {"torch.compile": lambda: jitted("torch")} if compiled else {}
+    results = {"numod": lambda: (jitted if compiled else eager)("numod"), "PyTorch": lambda: eager("torch")}
+    results |= {"torch.compile": lambda: jitted("torch")} if compiled else {}
     return (
-        found
+        results
         | ({"NumPy": in_numpy} if numpy else {})
         | ({"JAX": in_jax} if jax else {})
         | ({"ONNX Runtime": in_onnx} if onnx else {})
@@ -202,8 +205,10 @@ def training(
         step = jax_step(make, target, loss)
         return Timed("step()", {"step": step}, lambda: _arrays([step() for _ in range(3)]))
 
-    found = {"numod": lambda: of("numod", compiled), "PyTorch": lambda: of("torch", False)}
-    return found | ({"torch.compile": lambda: of("torch", True)} if compiled else {}) | ({"JAX": in_jax} if jax else {})
+    results = {"numod": lambda: of("numod", compiled), "PyTorch": lambda: of("torch", False)}
+    return (
+        results | ({"torch.compile": lambda: of("torch", True)} if compiled else {}) | ({"JAX": in_jax} if jax else {})
+    )
 
 
 def _objective(torch: object, make: Make, target: np.ndarray, loss: str, compiled: bool) -> tuple:
@@ -262,7 +267,7 @@ def network(make: Make, library: str) -> tuple:
         return module, inputs
     torch = importlib.import_module(library)
     other, inputs = make(torch)
-    other.load_state_dict({name: torch.tensor(each.detach().numpy()) for name, each in module.state_dict().items()})
+    other.load_state_dict({name: torch.tensor(tensor.detach().numpy()) for name, tensor in module.state_dict().items()})
     return other, inputs
 
 

@@ -50,15 +50,15 @@ def _weight_only(bits: int, size: int) -> dict[str, Callable[[], Timed]]:
 
 def rows() -> list[Row]:
     """Static and dynamic layers, and a row of a batch times packed weights."""
-    found = []
+    results = []
     for m, k, n in ((1024, 1024, 1024), (1, 4096, 4096), (32, 512, 512)):
         for kind, dynamic in (("quantized", False), ("dynamic", True)):
             contenders = {
                 name: lambda library=library, m=m, k=k, n=n, dynamic=dynamic: _linear(library, m, k, n, dynamic)
                 for name, library in (("numod", "numod"), ("PyTorch", "torch"))
             }
-            found.append(RoundedRow(f"{kind} linear {m}×{k}×{n}", contenders, Bar(0.9, None, "PyTorch")))
+            results.append(RoundedRow(f"{kind} linear {m}×{k}×{n}", contenders, Bar(0.9, None, "PyTorch")))
     for bits, ratio in ((8, 0.3), (4, 0.2)):
         name = f"weight-only int{bits} 1×4096×4096, PyTorch float32"
-        found.append(RoundedRow(name, _weight_only(bits, 4096), Bar(ratio, None, "PyTorch")))
-    return found
+        results.append(RoundedRow(name, _weight_only(bits, 4096), Bar(ratio, None, "PyTorch")))
+    return results

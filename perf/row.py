@@ -67,7 +67,10 @@ class Row:
     def measure(self, peers: Collection[str], pace: Pace, folders: Folders) -> Result:
         """Time the statements in turns."""
         ready = self.prepare(peers)
-        contenders = {name: statement_timer(each.statement, each.names, pace.seconds) for name, each in ready.items()}
+        contenders = {
+            name: statement_timer(statement.statement, statement.names, pace.seconds)
+            for name, statement in ready.items()
+        }
         result = take_turns(contenders, pace.rounds, pace.budget * len(contenders))
         result.limit = least_seconds(ready["numod"].counted) if ready["numod"].counted else None
         return result

@@ -101,8 +101,8 @@ def in_threads(threads: int, network: tuple, compiled: bool) -> Timed:
 STEPS = (
     Row("100 calls of Linear(4, 3), no_grad", calls()),
     *(
-        Row(f"eager step, {name}", training(*each), Bar(EAGER.get(name, 0.9), peer="PyTorch"))
-        for name, each in TRAINED.items()
+        Row(f"eager step, {name}", training(*network), Bar(EAGER.get(name, 0.9), peer="PyTorch"))
+        for name, network in TRAINED.items()
     ),
     *(Row(f"compiled forward, {name}", inference(make), Bar(ratio)) for name, (make, ratio) in FORWARD.items()),
     *(

@@ -34,9 +34,9 @@ def cells(row: Row | FreshRow, result: Result) -> tuple[str, ...]:
         else ("none", "", "", "")
     )
     bar, verdict = (str(row.bar), VERDICTS[row.bar.met(result)]) if row.bar else ("", "")
-    named = row.bar and row.bar.peer
-    if named and named != peer and named in result.rounds:
-        bar += f" ({result.ratio(named):.2f})"
+    peer_reference = row.bar and row.bar.peer
+    if peer_reference and peer_reference != peer and peer_reference in result.rounds:
+        bar += f" ({result.ratio(peer_reference):.2f})"
     return (
         row.name,
         seconds(result.best("numod")),

@@ -88,7 +88,7 @@ def on_device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
         return
     numpy, from_numpy = numod.Tensor.numpy, numod.from_numpy
     monkeypatch.setattr(
-        numod.Tensor, "numpy", lambda self, **named: numpy(self if self.requires_grad else self.cpu(), **named)
+        numod.Tensor, "numpy", lambda self, **kwargs: numpy(self if self.requires_grad else self.cpu(), **kwargs)
     )
     monkeypatch.setattr(numod, "from_numpy", lambda array: from_numpy(array).cuda())
     numod.set_default_device("cuda")

@@ -37,9 +37,9 @@ BATCH = {"programs": 2500, "attributes": 500}
 def module(path: str) -> object:
     """A module of tests, imported by its path as pytest does."""
     spec = importlib.util.spec_from_file_location(Path(path).stem, ROOT / "tests" / path)
-    found = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(found)
-    return found
+    loaded_module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(loaded_module)
+    return loaded_module
 
 
 def programs(seed: int, count: int, folder: Path) -> tuple[int, int]:
@@ -71,7 +71,9 @@ def archives(seed: int, count: int, folder: Path) -> tuple[int, int]:
     return tests.check_mutations(folder, count, seed)
 
 
-KINDS: dict[str, Callable] = {each.__name__: each for each in (programs, attributes, checkpoints, entries, archives)}
+KINDS: dict[str, Callable] = {
+    module_.__name__: module_ for module_ in (programs, attributes, checkpoints, entries, archives)
+}
 
 
 def batch(kind: str, seed: int, count: int) -> None:
@@ -96,13 +98,16 @@ def main(total: int) -> int:
         while left > 0:
             seed, count = left, min(left, BATCH.get(kind, 4000))
             command = [sys.executable, __file__, kind, str(seed), str(count)]
-            found = subprocess.run(command, capture_output=True, text=True, env=environment)
+            completed = subprocess.run(command, capture_output=True, text=True, env=environment)
             left -= count
-            if found.returncode:
+            if completed.returncode:
                 failures += 1
-                print(f"FAILS: {kind} {seed} {count}: status {found.returncode}\n{found.stderr[-3000:]}", flush=True)
+                print(
+                    f"FAILS: {kind} {seed} {count}: status {completed.returncode}\n{completed.stderr[-3000:]}",
+                    flush=True,
+                )
                 continue
-            loaded, refused, memory = map(int, found.stdout.split()[-3:])
+            loaded, refused, memory = map(int, completed.stdout.split()[-3:])
             counts, peak = [counts[0] + loaded, counts[1] + refused], max(peak, memory)
         print(
             f"{kind}: {counts[0]} loaded, {counts[1]} refused, at most {peak} MB, {time.perf_counter() - start:.0f} s",

@@ -61,10 +61,10 @@ def simple(annotation: str) -> str:
     text = re.sub(r"Optional\[(.*)\]$", r"\1 | None", text)
     text = re.sub(
         r"(?:Broadcasting)?List\d?\[(\w+)\]|list\[(\w+)\]|tuple\[(\w+), \.\.\.\]|Sequence\[(\w+) \| \w+\]",
-        lambda found: f"Sequence[{next(filter(None, found.groups()))}]",
+        lambda match: f"Sequence[{next(filter(None, match.groups()))}]",
         text,
     )
-    text = re.sub(r"[A-Za-z_]\w*", lambda found: TYPES.get(found[0], found[0]), text)
+    text = re.sub(r"[A-Za-z_]\w*", lambda match: TYPES.get(match[0], match[0]), text)
     parts = list(dict.fromkeys(text.split(" | ")))
     if "Number" in parts:
         parts = [part for part in parts if part not in ("complex", "int", "float", "bool")]
@@ -75,12 +75,12 @@ def simple(annotation: str) -> str:
 
 def returned(annotation: str) -> str:
     """The type of a result: a named tuple of PyTorch's stays one by name."""
-    named = re.search(r"return_types\.(\w+)", annotation or "")
-    found = named and f"return_types.{named[1]}"
+    match = re.search(r"return_types\.(\w+)", annotation or "")
+    type_name = match and f"return_types.{match[1]}"
     text = re.sub(r"\bSelf\b", "Tensor", annotation or "")
     if re.fullmatch(r"tuple\[(Tensor, )*Tensor\]|tuple\[Tensor, \.\.\.\]", text):
         return text
-    return found or simple(text) or "Any"
+    return type_name or simple(text) or "Any"
 
 
 def default(value: str) -> str:
@@ -99,24 +99,26 @@ def of_node(node: ast.FunctionDef) -> tuple[list[tuple], list[tuple], str]:
     first = [*args.posonlyargs, *args.args]
     defaults = [None] * (len(first) - len(args.defaults)) + [ast.unparse(default) for default in args.defaults]
 
-    def one(each, value):
+    def one(argument, value):
         return (
-            each.arg,
-            simple(ast.unparse(each.annotation)) if each.annotation else "",
+            argument.arg,
+            simple(ast.unparse(argument.annotation)) if argument.annotation else "",
             value if value is None else default(value),
         )
 
-    positional = [one(each, value) for each, value in zip(first, defaults) if each.arg != "names" or value is None]
+    positional = [
+        one(argument, value) for argument, value in zip(first, defaults) if argument.arg != "names" or value is None
+    ]
     if args.vararg:
         positional.append(("*" + args.vararg.arg, *one(args.vararg, None)[1:]))
-    named = [
+    keyword_only = [
         one(kwonlyarg, None if value is None else ast.unparse(value))
         for kwonlyarg, value in zip(args.kwonlyargs, args.kw_defaults)
         if kwonlyarg.arg != "names" or value is None
     ]
     if args.kwarg:
-        named.append(("**" + args.kwarg.arg, "", None))
-    return positional, named, returned(ast.unparse(node.returns) if node.returns else "")
+        keyword_only.append(("**" + args.kwarg.arg, "", None))
+    return positional, keyword_only, returned(ast.unparse(node.returns) if node.returns else "")
 
 
 def of_function(function: Callable) -> tuple[list[tuple], list[tuple], str]:
@@ -139,21 +141,25 @@ def of_documentation(section: str, name: str, function: Callable, operator: str)
             types.setdefault(k, simple(str(argument.real_type if hasattr(argument, "real_type") else argument.type)))
     types |= {"out": "Tensor | None"} | OPTIONS
     for line in (function.__doc__ or "").strip().splitlines():
-        found = re.match(rf"(?:torch\.)?(?:\w+\.)?{name}(\(.*\))\s*->\s*(.*)", line.strip())
-        if not found:
+        match = re.match(rf"(?:torch\.)?(?:\w+\.)?{name}(\(.*\))\s*->\s*(.*)", line.strip())
+        if not match:
             break
-        head = re.sub(r"=torch\.\w+", "=None", found[1])
+        head = re.sub(r"=torch\.\w+", "=None", match[1])
         try:
             node = ast.parse(f"def f{head}: ...").body[0]
         except SyntaxError:
             break
-        positional, named, _ = of_node(node)
+        positional, keyword_only, _ = of_node(node)
         if section == "Tensor":
             positional = [("self", "", None), *positional]
-        result = "Tensor" if found[2].startswith("Tensor") else "Any"
-        typed = lambda each, k: (each[0], types.get(each[0]) or types.get(k) or "Any", each[2])  # noqa: E731
+        result = "Tensor" if match[2].startswith("Tensor") else "Any"
+        typed = lambda parameter, k: (parameter[0], types.get(parameter[0]) or types.get(k) or "Any", parameter[2])  # noqa: E731
         overloads.append(
-            ([typed(each, k) for k, each in enumerate(positional)], [typed(each, each[0]) for each in named], result)
+            (
+                [typed(parameter, k) for k, parameter in enumerate(positional)],
+                [typed(parameter, parameter[0]) for parameter in keyword_only],
+                result,
+            )
         )
     return overloads
 
@@ -176,30 +182,30 @@ def stubs() -> tuple[dict, dict]:
     return functions, methods
 
 
-def text(name: str, positional: list, named: list, result: str) -> str:
+def text(name: str, positional: list, keyword_only: list, result: str) -> str:
     """A line of the table."""
 
     def one(name, kind, value):
         return name + (f": {kind}" if kind else "") + ("" if value is None else f" = {value}" if kind else f"={value}")
 
-    starred = any(each[0].startswith("*") for each in positional)
-    star = ["*"] if named and not starred and not named[0][0].startswith("**") else []
+    starred = any(parameter[0].startswith("*") for parameter in positional)
+    star = ["*"] if keyword_only and not starred and not keyword_only[0][0].startswith("**") else []
     return (
-        f"{name}({', '.join([*[one(*each) for each in positional], *star, *[one(*each) for each in named]])}) -> "
+        f"{name}({', '.join([*[one(*parameter) for parameter in positional], *star, *[one(*parameter) for parameter in keyword_only]])}) -> "
         f"{result}"
     )
 
 
 def merged(overloads: list[tuple]) -> list[tuple]:
     """Overloads that differ in types only as one, which takes any of them."""
-    found: dict[tuple, list] = {}
-    for positional, named, result in overloads:
+    groups_by_names: dict[tuple, list] = {}
+    for positional, keyword_only, result in overloads:
         key = (
-            tuple(each[0] for each in positional),
-            tuple(each[0] for each in named),
-            tuple(each[2] is None for each in (*positional, *named)),
+            tuple(parameter[0] for parameter in positional),
+            tuple(parameter[0] for parameter in keyword_only),
+            tuple(parameter[2] is None for parameter in (*positional, *keyword_only)),
         )
-        found.setdefault(key, []).append((positional, named, result))
+        groups_by_names.setdefault(key, []).append((positional, keyword_only, result))
 
     def union(kinds):
         return (
@@ -208,23 +214,33 @@ def merged(overloads: list[tuple]) -> list[tuple]:
             else " | ".join(dict.fromkeys(part for kind in kinds for part in kind.split(" | ") if part))
         )
 
-    joined = lambda groups: [(same[0][0], union([each[1] for each in same]), same[0][2]) for same in zip(*groups)]  # noqa: E731
+    def joined(groups):
+        return [(same[0][0], union([parameter[1] for parameter in same]), same[0][2]) for same in zip(*groups)]
+
     return [
-        (joined([each[0] for each in group]), joined([each[1] for each in group]), union([each[2] for each in group]))
-        for group in found.values()
+        (
+            joined([parameter[0] for parameter in group]),
+            joined([parameter[1] for parameter in group]),
+            union([parameter[2] for parameter in group]),
+        )
+        for group in groups_by_names.values()
     ]
 
 
 def is_covered(one: tuple, others: list[tuple]) -> bool:
     """Whether another overload takes every call by name and place that this one takes."""
-    for positional, named, _ in others:
-        names, own = [each[0] for each in positional], [each[0] for each in one[0]]
-        needed = {each[0] for each in (*positional, *named) if each[2] is None and not each[0].startswith("*")}
-        given = {each[0] for each in (*one[0], *one[1]) if each[2] is None}
+    for positional, keyword_only, _ in others:
+        names, first_names = [parameter[0] for parameter in positional], [parameter[0] for parameter in one[0]]
+        needed = {
+            parameter[0]
+            for parameter in (*positional, *keyword_only)
+            if parameter[2] is None and not parameter[0].startswith("*")
+        }
+        required = {parameter[0] for parameter in (*one[0], *one[1]) if parameter[2] is None}
         if (
-            names[: len(own)] == own
-            and {each[0] for each in one[1]} <= {each[0] for each in (*named, *positional)}
-            and needed <= given
+            names[: len(first_names)] == first_names
+            and {parameter[0] for parameter in one[1]} <= {parameter[0] for parameter in (*keyword_only, *positional)}
+            and needed <= required
         ):
             return True
     return False
@@ -251,44 +267,50 @@ def overloads(section: str, name: str, function: object, functions: dict, method
         return [of_function(function)]
     if section == "nn.functional":  # its stubs leave out defaults
         return of_documentation(section, name, function, name) or [of_node(node) for node in nodes]
-    found = [of_node(node) for node in nodes]
-    return found if any(is_listed(section, each) for each in found) else of_documentation(section, name, function, name)
+    signatures = [of_node(node) for node in nodes]
+    return (
+        signatures
+        if any(is_listed(section, signature) for signature in signatures)
+        else of_documentation(section, name, function, name)
+    )
 
 
 def of_schemas(operator: str) -> list[tuple]:
     """The overloads by an operator's schemas; `out`, of which each of them has another form, may be left out."""
-    found = []
+    overloads = []
     for schema in torch._C._jit_get_schemas_for_operator(f"aten::{operator}"):
 
-        def one(each):
+        def one(argument):
             return (
-                "input" if each.name == "self" else each.name,
-                OPTIONS.get(each.name) or simple(str(each.type)),
-                repr(each.default_value) if each.has_default_value() else None,
+                "input" if argument.name == "self" else argument.name,
+                OPTIONS.get(argument.name) or simple(str(argument.type)),
+                repr(argument.default_value) if argument.has_default_value() else None,
             )
 
         written = [argument.name for argument in schema.arguments if argument.is_out]
-        named = [one(argument) for argument in schema.arguments if argument.kwarg_only and not argument.is_out]
+        keyword_only = [one(argument) for argument in schema.arguments if argument.kwarg_only and not argument.is_out]
         positional = [one(argument) for argument in schema.arguments if not argument.kwarg_only]
-        named += (
+        keyword_only += (
             [("out", "Tensor | None" if len(written) == 1 else "Sequence[Tensor] | None", "None")] if written else []
         )
-        found.append(
+        overloads.append(
             (
                 positional,
-                named,
+                keyword_only,
                 "Tensor" if len(schema.returns) == 1 else f"tuple[{', '.join(['Tensor'] * len(schema.returns))}]",
             )
         )
-    return found
+    return overloads
 
 
 def is_listed(section: str, overload: tuple) -> bool:
     """Whether an overload is neither deprecated nor one of named dimensions."""
-    positional, named, _ = overload
-    if any("EllipsisType" in str(each[1]) or each[0] == "names" for each in (*positional, *named)):
+    positional, keyword_only, _ = overload
+    if any(
+        "EllipsisType" in str(parameter[1]) or parameter[0] == "names" for parameter in (*positional, *keyword_only)
+    ):
         return False
-    return section == "Tensor" or not any(each[0] == "self" for each in positional)
+    return section == "Tensor" or not any(parameter[0] == "self" for parameter in positional)
 
 
 def lines() -> Iterator[str]:
@@ -311,18 +333,18 @@ def lines() -> Iterator[str]:
                 or inspect.isclass(getattr(ours, name))
             ):
                 continue
-            found = [
+            section_overloads = [
                 overload
                 for overload in overloads(section, name, function, functions, methods)
                 if is_listed(section, overload)
             ]
-            found = merged(found)
-            for each in list(found):
-                if is_covered(each, [other for other in found if other is not each]):
-                    found.remove(each)
-            if not found:
+            section_overloads = merged(section_overloads)
+            for overload in list(section_overloads):
+                if is_covered(overload, [other for other in section_overloads if other is not overload]):
+                    section_overloads.remove(overload)
+            if not section_overloads:
                 print("no signature known:", section, name)
-            yield from (text(name, *each) for each in found)
+            yield from (text(name, *overload) for overload in section_overloads)
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ def polynomials(m: np.ndarray) -> np.ndarray:
 
     They rise, so that each is looked for from the one before.
     """
-    found = [1]
+    results = [1]
     rows = m.tolist()
     candidate = 2
     for row in rows[1:]:
@@ -47,9 +47,9 @@ def polynomials(m: np.ndarray) -> np.ndarray:
             candidate += 1
             degree = candidate.bit_length() - 1
             if candidate & 1 and all(row[j] == following(row, j, candidate, degree) for j in range(degree, BITS)):
-                found.append(candidate)
+                results.append(candidate)
                 break
-    return np.array(found, np.int32)
+    return np.array(results, np.int32)
 
 
 if __name__ == "__main__":

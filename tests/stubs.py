@@ -82,7 +82,7 @@ def annotation(text: object, parameter: bool) -> str:
         return (
             "Any" if text is inspect.Parameter.empty else "None" if text is None else getattr(text, "__name__", "Any")
         )
-    text = re.sub(r"[A-Za-z_][\w.]*", lambda found: RENAMED.get(found[0], found[0]), text)
+    text = re.sub(r"[A-Za-z_][\w.]*", lambda match: RENAMED.get(match[0], match[0]), text)
     words = set(re.findall(r"[A-Za-z_][\w.]*", text))
     if parameter and "Size" in words:  # a name of several files' own
         return "Any"
@@ -133,14 +133,14 @@ def of_layers(name: str, signature: inspect.Signature) -> Iterator[inspect.Signa
         yield inspect.Signature(list(parameters.values()), return_annotation=result)
         return
     for flag, outcome in (("False", "Tensor"), ("True", "tuple[Tensor, Tensor]")):
-        own = parameters["return_indices"].replace(annotation=f"Literal[{flag}]")
-        kept = {**parameters, "return_indices": own}
+        literal = parameters["return_indices"].replace(annotation=f"Literal[{flag}]")
+        with_literal = {**parameters, "return_indices": literal}
         if flag == "True":
-            names = list(kept)
+            names = list(with_literal)
             for key in names[names.index("return_indices") :]:
-                kept[key] = kept[key].replace(kind=inspect.Parameter.KEYWORD_ONLY)
-            kept["return_indices"] = kept["return_indices"].replace(default=inspect.Parameter.empty)
-        yield inspect.Signature(list(kept.values()), return_annotation=outcome)
+                with_literal[key] = with_literal[key].replace(kind=inspect.Parameter.KEYWORD_ONLY)
+            with_literal["return_indices"] = with_literal["return_indices"].replace(default=inspect.Parameter.empty)
+        yield inspect.Signature(list(with_literal.values()), return_annotation=outcome)
 
 
 def definition(name: str, function: Callable, said: Callable | None = None, section: str = "") -> str:
@@ -152,20 +152,22 @@ def definition(name: str, function: Callable, said: Callable | None = None, sect
     known = vars(function).get("__wrapped__")
     paths = [path for path in getattr(known, "paths", ()) if path.rpartition(".")[2] == name] if known else []
     paths = [path for path in paths if path.startswith(section)] or paths
-    found = signatures.overloads(*paths[:1]) or (signatures.defined(function),)
+    overloads = signatures.overloads(*paths[:1]) or (signatures.defined(function),)
     if section == "nn.functional.":
-        found = [overload for each in found for overload in of_layers(name, each)]
-    own = annotation(signatures.defined(function).return_annotation, False)
+        overloads = [overload for base_overload in overloads for overload in of_layers(name, base_overload)]
+    result_type = annotation(signatures.defined(function).return_annotation, False)
     text = summary(inspect.getdoc(said or function) or "").replace("\\", "\\\\")
     body = f'\n    """{text}"""' if text else " ..."
-    mark = "@overload\n" if len(found) > 1 else ""
+    mark = "@overload\n" if len(overloads) > 1 else ""
     results = [
-        own
-        if own.startswith("return_types") or each.return_annotation == "Any"
-        else annotation(each.return_annotation, False)
-        for each in found
+        result_type
+        if result_type.startswith("return_types") or overload.return_annotation == "Any"
+        else annotation(overload.return_annotation, False)
+        for overload in overloads
     ]
-    return "\n".join(f"{mark}def {name}({parameters(each)}) -> {result}:{body}" for each, result in zip(found, results))
+    return "\n".join(
+        f"{mark}def {name}({parameters(overload)}) -> {result}:{body}" for overload, result in zip(overloads, results)
+    )
 
 
 def indented(text: str) -> str:
@@ -188,28 +190,30 @@ def home(name: str) -> str:
 def members() -> Iterator[str]:
     """The parts of class Tensor, grouped by the files that define them."""
     last = None
-    for place, name in sorted((home(name), name) for name in dir(numod.Tensor) if not name.startswith("_")):
-        if place != last:
-            yield f"\n# ---- defined in {place}\n" if place else ""
-        last = place
-        own = inspect.getattr_static(numod.Tensor, name)
-        if isinstance(own, type):
+    for module_path, name in sorted((home(name), name) for name in dir(numod.Tensor) if not name.startswith("_")):
+        if module_path != last:
+            yield f"\n# ---- defined in {module_path}\n" if module_path else ""
+        last = module_path
+        attribute = inspect.getattr_static(numod.Tensor, name)
+        if isinstance(attribute, type):
             continue
-        if isinstance(own, property):
-            found = PROPERTIES.get(name) or (
-                "_bool" if name.startswith("is_") else annotation(inspect.signature(own.fget).return_annotation, False)
+        if isinstance(attribute, property):
+            text = PROPERTIES.get(name) or (
+                "_bool"
+                if name.startswith("is_")
+                else annotation(inspect.signature(attribute.fget).return_annotation, False)
             )
-            yield f"@property\ndef {name}(self) -> {found}:" + (
-                f'\n    """{summary(own.fget.__doc__)}"""' if own.fget.__doc__ else " ..."
+            yield f"@property\ndef {name}(self) -> {text}:" + (
+                f'\n    """{summary(attribute.fget.__doc__)}"""' if attribute.fget.__doc__ else " ..."
             )
-            if own.fset is not None:
-                yield f"@{name}.setter\ndef {name}(self, value: {found if name != 'data' else 'Tensor'}) -> None: ..."
+            if attribute.fset is not None:
+                yield f"@{name}.setter\ndef {name}(self, value: {text if name != 'data' else 'Tensor'}) -> None: ..."
         elif f"Tensor.{name}" in WRITTEN:
-            yield WRITTEN[f"Tensor.{name}"].replace(":\n", f':\n    """{summary(own.__doc__)}"""\n') + (
-                f'\n    """{summary(own.__doc__)}"""'
+            yield WRITTEN[f"Tensor.{name}"].replace(":\n", f':\n    """{summary(attribute.__doc__)}"""\n') + (
+                f'\n    """{summary(attribute.__doc__)}"""'
             )
-        elif callable(own) and hasattr(own, "__code__"):
-            yield definition(name, own)
+        elif callable(attribute) and hasattr(attribute, "__code__"):
+            yield definition(name, attribute)
     yield "\n# ---- operators, defined in core/operators.py\n"
     for name in COMPARED:
         yield f"def __{name}__(self, other: Any) -> Tensor: ..." + (
@@ -217,7 +221,7 @@ def members() -> Iterator[str]:
         )
     for name in IN_PLACE:
         yield f"def __{name}__(self, other: Any) -> Self: ..."
-    for name, found in {
+    for name, class_text in {
         "neg": "Tensor",
         "abs": "Tensor",
         "pos": "Tensor",
@@ -229,7 +233,7 @@ def members() -> Iterator[str]:
         "index": "_int",
         "hash": "_int",
     }.items():
-        yield f"def __{name}__(self) -> {found}: ..."
+        yield f"def __{name}__(self) -> {class_text}: ..."
     yield "def __iter__(self) -> Iterator[Tensor]: ..."
     yield "def __contains__(self, value: Any) -> _bool: ..."
     yield "def __getitem__(self, index: Any) -> Tensor: ..."
@@ -292,16 +296,18 @@ def namespace_stub() -> str:
         if name.startswith("_") or name == "annotations":
             continue
         if isinstance(value, ModuleType):
-            home, _, own = value.__name__.rpartition(".")
-            passed_on = name if own == name else f"_{own}"  # another name is not passed on
-            modules.append(f"from {home.replace('numod', '.', 1).replace('..', '.')} import {own} as {passed_on}")
-            values += [f"{name} = {passed_on}"] if own != name else []
+            home, _, class_name = value.__name__.rpartition(".")
+            passed_on = name if class_name == name else f"_{class_name}"  # another name is not passed on
+            modules.append(
+                f"from {home.replace('numod', '.', 1).replace('..', '.')} import {class_name} as {passed_on}"
+            )
+            values += [f"{name} = {passed_on}"] if class_name != name else []
         elif inspect.isclass(value) and value.__module__ != "numod":
             # another name is not passed on
-            own = value.__qualname__ if value.__qualname__ == name else f"_{value.__qualname__}"
+            class_name = value.__qualname__ if value.__qualname__ == name else f"_{value.__qualname__}"
             values += [
-                f"from .{value.__module__.removeprefix('numod.')} import {value.__qualname__} as {own}",
-                *([f"{name} = {own}"] if own != name else []),
+                f"from .{value.__module__.removeprefix('numod.')} import {value.__qualname__} as {class_name}",
+                *([f"{name} = {class_name}"] if class_name != name else []),
             ]
         elif inspect.isfunction(value):
             functions.append(
@@ -316,11 +322,20 @@ def namespace_stub() -> str:
                 if kind == "Tensor"
                 else f"{name}: {annotation(kind, False) if kind != 'NoneType' else 'None'}"
             )
-    own = [value for value in values if not value.startswith("from")]
-    imports = [each for each in (*modules, *values, *functions) if each.startswith("from")]
+    class_name = [value for value in values if not value.startswith("from")]
+    imports = [line for line in (*modules, *values, *functions) if line.startswith("from")]
     imports.append("from .version import __version__ as __version__")
     defined = [function for function in functions if not function.startswith("from")]
-    return HEAD + TYPES.format(".") + "\n".join(imports) + "\n\n" + "\n".join(own) + "\n\n" + "\n".join(defined) + "\n"
+    return (
+        HEAD
+        + TYPES.format(".")
+        + "\n".join(imports)
+        + "\n\n"
+        + "\n".join(class_name)
+        + "\n\n"
+        + "\n".join(defined)
+        + "\n"
+    )
 
 
 def linear_algebra_stub() -> str:

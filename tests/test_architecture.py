@@ -161,12 +161,12 @@ RETIRED = {
         "turning": "a transpose copy",
     },
 }
-# names that do not say what a variable holds, and where they are terms: a program's held tensors
+# names that do not say what a variable holds, and the folders where they are terms: a program's held tensors
 VAGUE = {
     "each": "",
     "found": "",
     "given": "",
-    "held": "export graph onnx serialization",
+    "held": "export graph onnx serialization shared",
     "kept": "",
     "legacy": "",
     "named": "",
@@ -176,8 +176,12 @@ VAGUE = {
 }
 
 
+ROOT = PACKAGE.parent
+OTHER_FILES = sorted(path for folder in ("tests", "perf") for path in (ROOT / folder).rglob("*.py"))
+
+
 def _name(path: Path) -> str:
-    return str(path.relative_to(PACKAGE))
+    return str(path.relative_to(PACKAGE if path.is_relative_to(PACKAGE) else ROOT))
 
 
 @cache
@@ -188,7 +192,7 @@ def _tree(path: Path) -> ast.Module:
 def _imported(path: Path) -> set[str]:
     """Top-level parts of numod that a module imports, wherever in it."""
     parts = path.relative_to(PACKAGE).with_suffix("").parts
-    found = set()
+    imported = set()
     for_types = {
         id(node)
         for block in ast.walk(_tree(path))
@@ -201,10 +205,10 @@ def _imported(path: Path) -> set[str]:
         if isinstance(node, ast.ImportFrom) and node.level:
             base = list(parts[:-1])[: len(parts) - node.level]
             target = base + (node.module.split(".") if node.module else [])
-            found |= {target[0]} if target else {alias.name for alias in node.names}
+            imported |= {target[0]} if target else {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "numod":
-            found.add((node.module.split(".") + ["__init__"])[1])
-    return found
+            imported.add((node.module.split(".") + ["__init__"])[1])
+    return imported
 
 
 @pytest.mark.parametrize("path", MODULES, ids=_name)
@@ -255,6 +259,15 @@ def test_names_are_terms_of_the_field(path: Path) -> None:
     terms |= {name: "what the variable holds" for name, folders in VAGUE.items() if folder not in folders.split()}
     lines = _identifiers(path)
     assert [f"line {lines[name]}: {name}, write {terms[name]}" for name in sorted(lines.keys() & terms.keys())] == []
+
+
+def test_names_in_tests_say_what_they_hold() -> None:
+    vague = []
+    for path in OTHER_FILES:
+        folders = set(path.relative_to(ROOT).parts)
+        refused = {name for name, allowed in VAGUE.items() if not folders & set(allowed.split())}
+        vague += [f"{_name(path)}:{line}: {name}" for name, line in _identifiers(path).items() if name in refused]
+    assert vague == []
 
 
 @pytest.mark.parametrize("path", MODULES, ids=_name)
@@ -311,8 +324,8 @@ def test_dependencies_are_numba_numpy_llvmlite() -> None:
 
 def test_import_loads_neither_numba_nor_a_framework() -> None:
     code = "import sys, numod; print(sorted(m for m in ('numba', 'llvmlite', 'torch', 'inspect') if m in sys.modules))"
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "numba" not in found.stdout and "llvmlite" not in found.stdout and "torch" not in found.stdout
+    completed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "numba" not in completed.stdout and "llvmlite" not in completed.stdout and "torch" not in completed.stdout
 
 
 def test_import_leaves_slow_modules_to_those_who_need_them() -> None:
@@ -385,12 +398,12 @@ def test_no_module_of_graph_imports_itself_through_others() -> None:
             node for node in ast.walk(tree) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node)
         ]
         ignored = {id(node) for part in annotations for node in ast.walk(part)}
-        found = set()
+        imported = set()
         for node in ast.walk(tree):
             if isinstance(node, ast.ImportFrom) and node.level and id(node) not in ignored:
                 base = path.parents[node.level - 1].joinpath(*(node.module or "").split("."))
-                found |= {base.with_suffix(".py"), *(base / f"{alias.name}.py" for alias in node.names)}
-        return found & set(modules)
+                imported |= {base.with_suffix(".py"), *(base / f"{alias.name}.py" for alias in node.names)}
+        return imported & set(modules)
 
     modules = sorted((PACKAGE / "graph").rglob("*.py"))
     remaining = {path: imports(path) for path in modules}

@@ -17,18 +17,18 @@ HIDDEN = np.ma.array(X, mask=~np.broadcast_to(MASK, X.shape))
 ])  # fmt: skip
 def test_reductions(name, reference):
     x, mask = numod.tensor(X), numod.tensor(MASK)
-    found = getattr(masked, name)(x, dim=1, mask=mask) if name != "norm" else masked.norm(x, 2, 1, mask=mask)
-    np.testing.assert_allclose(found.numpy(), np.asarray(reference(1)), rtol=1e-12)
+    result = getattr(masked, name)(x, dim=1, mask=mask) if name != "norm" else masked.norm(x, 2, 1, mask=mask)
+    np.testing.assert_allclose(result.numpy(), np.asarray(reference(1)), rtol=1e-12)
     assert getattr(masked, name)(x, dim=2, keepdim=True, mask=mask).shape == (3, 4, 1)
 
 
 @pytest.mark.parametrize("name", ["softmax", "softmin", "log_softmax", "normalize", "cumsum", "cumprod"])
 def test_elements(name):
-    kept = X[0, 0][MASK[0]]
+    unmasked = X[0, 0][MASK[0]]
     arguments = (2, 0) if name == "normalize" else (0,)
-    found = getattr(masked, name)(numod.tensor(X[0, 0]), *arguments, mask=numod.tensor(MASK[0])).numpy()[MASK[0]]
-    wanted = getattr(masked, name)(numod.tensor(kept), *arguments).numpy()
-    np.testing.assert_allclose(found, wanted, rtol=1e-12)
+    actual = getattr(masked, name)(numod.tensor(X[0, 0]), *arguments, mask=numod.tensor(MASK[0])).numpy()[MASK[0]]
+    wanted = getattr(masked, name)(numod.tensor(unmasked), *arguments).numpy()
+    np.testing.assert_allclose(actual, wanted, rtol=1e-12)
 
 
 def test_what_is_masked_out_has_no_gradient_and_does_not_count():

@@ -87,7 +87,7 @@ def test_model_files_that_ask_for_a_version_mean_pytorchs() -> None:
 
 
 def test_runtime_dependencies_are_exactly_three() -> None:
-    names = [re.match(r"[\w.-]+", each)[0] for each in PROJECT["project"]["dependencies"]]
+    names = [re.match(r"[\w.-]+", requirement)[0] for requirement in PROJECT["project"]["dependencies"]]
     assert sorted(names) == ["llvmlite", "numba", "numpy"]
 
 

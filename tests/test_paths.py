@@ -215,8 +215,8 @@ def test_weights_from_a_url(tmp_path) -> None:
     weights = nn.Linear(2, 3).state_dict()
     numod.save(weights, tmp_path / "there.pth")
     url = (tmp_path / "there.pth").as_uri()
-    found = numod.hub.load_state_dict_from_url(url, str(tmp_path / "kept"))
-    assert numod.equal(found["weight"], weights["weight"]) and (tmp_path / "kept" / "there.pth").exists()
+    result = numod.hub.load_state_dict_from_url(url, str(tmp_path / "kept"))
+    assert numod.equal(result["weight"], weights["weight"]) and (tmp_path / "kept" / "there.pth").exists()
     with pytest.raises(RuntimeError, match="invalid hash value"):
         numod.hub.download_url_to_file(url, str(tmp_path / "x"), "00000000")
 
@@ -225,9 +225,9 @@ def test_trees() -> None:
     from numod.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
     tree = {"a": [1, (2, 3)], "b": 4}
-    found, spec = tree_flatten(tree)
-    assert found == [1, 2, 3, 4] and tree_unflatten([each * 2 for each in found], spec) == tree_map(
-        lambda each: each * 2, tree
+    leaves, spec = tree_flatten(tree)
+    assert leaves == [1, 2, 3, 4] and tree_unflatten([leaf * 2 for leaf in leaves], spec) == tree_map(
+        lambda leaf: leaf * 2, tree
     ) == {"a": [2, (4, 6)], "b": 8}
 
 
@@ -262,7 +262,9 @@ def test_options_that_choose_among_pytorchs_ways_are_taken(tmp_path) -> None:
         numod.func.vmap(lambda x: x, chunk_size=0)
     numod.save({"a": x.detach()}, tmp_path / "a.pth", pickle_protocol=4, _use_new_zipfile_serialization=True)
     assert numod.load(tmp_path / "a.pth")["a"].tolist() == [1, 1]
-    assert [numod.finfo(each).resolution for each in (numod.float16, numod.bfloat16, numod.float32, numod.float64)] == [
+    assert [
+        numod.finfo(dtype).resolution for dtype in (numod.float16, numod.bfloat16, numod.float32, numod.float64)
+    ] == [
         1e-3,
         1e-2,
         1e-6,
@@ -309,15 +311,15 @@ def test_settings_of_compiling(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_futures() -> None:
     first, second = numod.futures.Future(), numod.Future()
-    both, after = numod.futures.collect_all([first, second]), first.then(lambda each: each.wait() + 1)
-    failing = first.then(lambda each: each.value() / 0)
+    both, after = numod.futures.collect_all([first, second]), first.then(lambda future: future.wait() + 1)
+    failing = first.then(lambda future: future.value() / 0)
     with pytest.raises(RuntimeError, match="once the Future has completed"):
         first.value()
     first.set_result(1)
     assert after.wait() == 2 and first.done() and not both.done()
     second.set_result(5)
     assert (
-        [each.value() for each in both.wait()] == [1, 5]
+        [future.value() for future in both.wait()] == [1, 5]
         and numod.futures.wait_all([second, first]) == [5, 1]
         and numod.futures.collect_all([]).wait() == []
     )
@@ -361,9 +363,9 @@ def test_registered_classes_are_trees() -> None:
 def test_names_of_absent_parts_import_and_say_so(path: str) -> None:
     module = importlib.import_module(f"numod.{path}")
     for name in module.__all__:
-        named = getattr(module, name)
-        assert not isinstance(numod.ones(1), named) and (named | None)
-        for use in (named, named.anything, type("Derived", (named,), {})):
+        attribute = getattr(module, name)
+        assert not isinstance(numod.ones(1), attribute) and (attribute | None)
+        for use in (attribute, attribute.anything, type("Derived", (attribute,), {})):
             with pytest.raises(NotImplementedError, match=rf"numod has no {path}\.{name}.*: \w+"):
                 use(1)
 
@@ -414,8 +416,8 @@ def test_operators_of_libraries() -> None:
         setup_context=lambda ctx, inputs, output: (ctx.save_for_backward(inputs[0]), setattr(ctx, "times", inputs[1])),
     )  # fmt: skip
     x = numod.tensor([1.0, 2.0], requires_grad=True)
-    for each in (cube(x, 2.0), numod.ops.mine.cube(x, times=2.0)):
-        assert each.tolist() == [2.0, 16.0] and numod.autograd.grad(each.sum(), x)[0].tolist() == [6.0, 24.0]
+    for call in (cube(x, 2.0), numod.ops.mine.cube(x, times=2.0)):
+        assert call.tolist() == [2.0, 16.0] and numod.autograd.grad(call.sum(), x)[0].tolist() == [6.0, 24.0]
     for name in ("cube", "attention::cube"):
         with pytest.raises(ValueError, match="a namespace of your own"):
             numod.library.custom_op(name, abs)

@@ -43,9 +43,9 @@ def test_each_power_of_two_fills_every_interval_once(scramble):
 
 
 def test_scrambled_as_by_pytorch():
-    found = SobolEngine(3, scramble=True, seed=9)
-    assert repr(found) == "SobolEngine(dimension=3, scramble=True, seed=9)"
-    np.testing.assert_array_equal(found.draw(3).numpy(), np.float32(SCRAMBLED))
+    result = SobolEngine(3, scramble=True, seed=9)
+    assert repr(result) == "SobolEngine(dimension=3, scramble=True, seed=9)"
+    np.testing.assert_array_equal(result.draw(3).numpy(), np.float32(SCRAMBLED))
 
 
 SCRAMBLED = [

@@ -122,9 +122,9 @@ def run(code):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
 @pytest.mark.parametrize("part", PARTS)
 def test_no_abort_and_right_results(part):
-    found = run(PARTS[part])
-    assert found.returncode == 0, f"exit {found.returncode}: {found.stderr[-2000:]}"
-    assert set(found.stdout.split()) == {"True"}
+    result = run(PARTS[part])
+    assert result.returncode == 0, f"exit {result.returncode}: {result.stderr[-2000:]}"
+    assert set(result.stdout.split()) == {"True"}
 
 
 IMPORTING = """
@@ -155,14 +155,14 @@ print(os.waitpid(pid, 0)[1] == 0)
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
 def test_a_fork_while_another_thread_imports_numba():
     environment = {**os.environ, "PYTHONPATH": str(Path(numod.__file__).parents[1])}
-    found = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-W", "ignore::DeprecationWarning", "-c", IMPORTING],
         capture_output=True,
         text=True,
         env=environment,
         timeout=120,
     )
-    assert found.stdout == "True\n", f"exit {found.returncode}: {found.stderr[-2000:]}"
+    assert completed.stdout == "True\n", f"exit {completed.returncode}: {completed.stderr[-2000:]}"
 
 
 def test_compiling_while_another_thread_draws():
@@ -199,14 +199,14 @@ def switching():
     sys.setswitchinterval(before)
 
 
-@pytest.mark.parametrize("work", threaded.HERE, ids=lambda each: each.__name__)
+@pytest.mark.parametrize("work", threaded.HERE, ids=lambda work: work.__name__)
 def test_a_sample_of_work_at_once(work, switching):
     work(4, 1)
 
 
 @pytest.mark.threads
 @pytest.mark.parametrize("count", [2, 8])
-@pytest.mark.parametrize("work", threaded.HERE, ids=lambda each: each.__name__)
+@pytest.mark.parametrize("work", threaded.HERE, ids=lambda work: work.__name__)
 def test_work_at_once(work, count, switching):
     for repeat in range(20):
         work(count, repeat)
@@ -293,11 +293,11 @@ def test_while_threads_compile(part, count, tmp_path):
             "PYTHONPATH": f"{Path(numod.__file__).parents[1]}{os.pathsep}{shared}",
             "NUMOD_CACHE_DIR": str(tmp_path / str(repeat)),
         }
-        found = subprocess.run(
+        completed = subprocess.run(
             [sys.executable, "-c", FRESH + IN_A_PROCESS[part], str(count)],
             capture_output=True,
             text=True,
             env=environment,
             timeout=900,
         )
-        assert (found.returncode, found.stdout, found.stderr) == (0, "True\n", "")
+        assert (completed.returncode, completed.stdout, completed.stderr) == (0, "True\n", "")

@@ -112,11 +112,11 @@ def fill(path, *names):
     with trust.Folder(str(path), make=True) as target:
         for k, name in enumerate(names):
             key = f"{k}" * 64
-            each = entry.Entry(
+            stored = entry.Entry(
                 "code", key, f"{name}_{key[:16]}", "float32[]", "1", ("f", "g"), ((bytes(100 + 100 * k), ("f",)),)
             )
-            target.write(each.file, entry.dump(each, cache.secret(target)))
-    return sorted(each.name for each in path.glob("*.kernel"))
+            target.write(stored.file, entry.dump(stored, cache.secret(target)))
+    return sorted(entry.name for entry in path.glob("*.kernel"))
 
 
 def test_the_cache_is_listed_packed_cleared_and_unpacked(folder, capsys):
@@ -130,9 +130,9 @@ def test_the_cache_is_listed_packed_cleared_and_unpacked(folder, capsys):
         "2 kernels, 0.9 kB"
     )
     assert main(["cache", "pack", "all.tar.gz"]) == 0 and main(["cache", "clear"]) == 0
-    assert sorted(each.name for each in kernels.iterdir()) == ["folder.kernel", "other.txt", "seal.key"]
+    assert sorted(path.name for path in kernels.iterdir()) == ["folder.kernel", "other.txt", "seal.key"]
     assert main(["cache", "unpack", "all.tar.gz"]) == 0
-    assert sorted(each.name for each in kernels.glob("*_*.kernel")) == names
+    assert sorted(path.name for path in kernels.glob("*_*.kernel")) == names
     assert (
         capsys.readouterr().out
         == f"2 kernels written to all.tar.gz\n2 kernels removed from {kernels}\n2 kernels read from all.tar.gz\n"
@@ -153,7 +153,7 @@ def test_what_another_folder_compiled_is_unpacked_with_trust(folder, monkeypatch
     )
     assert not list((folder / "other").glob("*.kernel"))
     assert main(["cache", "unpack", "--trust", "all.tar.gz"]) == 0 and capsys.readouterr().err == ""
-    assert sorted(each.name for each in (folder / "other").glob("*.kernel")) == names
+    assert sorted(path.name for path in (folder / "other").glob("*.kernel")) == names
 
 
 @pytest.mark.parametrize("name", ["../outside.kernel", "/tmp/absolute.kernel", "script.py"])

@@ -23,7 +23,7 @@ def as_defined(x, out, rows, n):
             out[uintp(row * n + k)] = exp(x[uintp(row * n + k)] - high) / total
 
 
-def kept(x, out, rows, n):
+def stored_exponentials(x, out, rows, n):
     """Exponentials are written where the result will stand."""
     for row in range(rows):
         high = x[uintp(row * n)]
@@ -65,8 +65,8 @@ def ladder() -> Ladder:
         Version("1 as it is defined", "two exponentials for each element, by the C library",
             into(compiled(as_defined, SIGNATURE, library=library), out, flat, *sizes)),
         Version("2 exponentials are kept", "one for each element",
-            into(compiled(kept, SIGNATURE, library=library), out, flat, *sizes)),
-        Version("3 exp as a polynomial", "our own exp", into(compiled(kept, SIGNATURE), out, flat, *sizes)),
+            into(compiled(stored_exponentials, SIGNATURE, library=library), out, flat, *sizes)),
+        Version("3 exp as a polynomial", "our own exp", into(compiled(stored_exponentials, SIGNATURE), out, flat, *sizes)),
         Version("4 a loop for each", "exponentials are vectors; a product in the place of the quotient",
             into(compiled(apart, SIGNATURE), out, flat, *sizes)),
         Version("5 sums may be reordered", "partial sums side by side: the sum is vectors as well",

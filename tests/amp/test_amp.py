@@ -53,12 +53,12 @@ def test_values_and_gradients_are_those_of_casts():
         out = layer(X)
         loss = F.mse_loss(out, numod.zeros(4, 3))
     loss.backward()
-    found = layer.weight.grad.clone()
+    actual = layer.weight.grad.clone()
     layer.zero_grad()
     expected = F.linear(X.half(), layer.weight.half(), layer.bias.half())
     (expected.float() ** 2).mean().backward()
-    assert out.dtype is numod.float16 and numod.equal(out, expected) and found.dtype is FULL
-    assert numod.allclose(found, layer.weight.grad, rtol=1e-2, atol=1e-3)
+    assert out.dtype is numod.float16 and numod.equal(out, expected) and actual.dtype is FULL
+    assert numod.allclose(actual, layer.weight.grad, rtol=1e-2, atol=1e-3)
 
 
 def test_casts_of_parameters_are_kept_until_they_change():
@@ -67,9 +67,9 @@ def test_casts_of_parameters_are_kept_until_they_change():
         with numod.no_grad():
             assert not F.linear(X[:, :2], weight).requires_grad
         first = F.linear(X[:, :2], weight)
-        kept = casts._cached_casts.casts[id(weight)][2]
+        cached_weight = casts._cached_casts.casts[id(weight)][2]
         F.linear(X[:, :2], weight)
-        assert first.requires_grad and casts._cached_casts.casts[id(weight)][2] is kept
+        assert first.requires_grad and casts._cached_casts.casts[id(weight)][2] is cached_weight
         with numod.no_grad():
             weight.mul_(2)
         assert numod.equal(F.linear(X[:, :2], weight), first * 2)
@@ -80,13 +80,13 @@ def test_other_threads_and_compiled_functions_see_it_as_they_should():
     def product(x):
         return x @ x
 
-    found = []
+    dtypes_seen = []
     with amp.autocast("cpu"):
-        thread = Thread(target=lambda: found.append((X @ X).dtype))
+        thread = Thread(target=lambda: dtypes_seen.append((X @ X).dtype))
         thread.start()
         thread.join()
         assert product(X).dtype is LOW
-    assert found == [FULL] and product(X).dtype is FULL
+    assert dtypes_seen == [FULL] and product(X).dtype is FULL
     with amp.autocast("cpu"):
         assert product(X).dtype is LOW
 
@@ -188,8 +188,8 @@ def test_structures_are_scaled_and_order_is_checked():
     for call in (lambda: scaler.step(optimizer), scaler.update):
         with pytest.raises(AssertionError, match="_scale is None"):
             call()
-    found = scaler.scale({"a": [numod.ones(1), (numod.ones(1),)]})
-    assert found["a"][0].item() == found["a"][1][0].item() == 8 and type(found["a"][1]) is tuple
+    scaled = scaler.scale({"a": [numod.ones(1), (numod.ones(1),)]})
+    assert scaled["a"][0].item() == scaled["a"][1][0].item() == 8 and type(scaled["a"][1]) is tuple
     with pytest.raises(AssertionError, match="No inf checks"):
         scaler.update()
 
@@ -251,4 +251,4 @@ def test_a_scalers_rules_are_read_and_set_by_name():
 def test_a_debugger_may_look_at_the_variables_of_every_frame():
     with numod.autocast("cpu"), pytest.raises(RuntimeError) as caught:
         F.conv2d(numod.ones(2), numod.ones(3))
-    assert all(isinstance(dict(each.frame.f_locals), dict) for each in caught.traceback) and len(caught.traceback) > 3
+    assert all(isinstance(dict(entry.frame.f_locals), dict) for entry in caught.traceback) and len(caught.traceback) > 3

@@ -53,7 +53,7 @@ def test_arguments_have_the_names_of_the_standard() -> None:
         (xp.linalg.vector_norm, "axis keepdims ord"), (xp.cumulative_sum, "axis dtype include_initial"),
     ):  # fmt: skip
         parameters = inspect.signature(function).parameters.values()
-        assert [each.name for each in parameters if each.kind is each.KEYWORD_ONLY] == names.split()
+        assert [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY] == names.split()
 
 
 def test_results_that_differ_from_pytorchs() -> None:
@@ -67,8 +67,8 @@ def test_results_that_differ_from_pytorchs() -> None:
     assert xp.cumulative_sum(X, axis=1, include_initial=True).tolist() == [[0, 3, 4, 6], [0, 5, 9, 15]]
     assert [part.tolist() for part in xp.nonzero(X > 4)] == [[1, 1], [0, 2]]
     assert [grid.tolist() for grid in xp.meshgrid(X[0, :2], X[0, :1])] == [[[3, 1]], [[3, 3]]]
-    found = xp.unique_all(xp.asarray([3, 1, 3]))
-    assert [part.tolist() for part in found] == [[1, 3], [1, 0], [1, 0, 1], [1, 2]]
+    result = xp.unique_all(xp.asarray([3, 1, 3]))
+    assert [part.tolist() for part in result] == [[1, 3], [1, 0], [1, 0, 1], [1, 2]]
     assert xp.take(X, xp.asarray([2, 0]), axis=1).tolist() == [[2, 3], [6, 5]]
     assert xp.repeat(X[0], xp.asarray([2, 0, 1], dtype=xp.int8)).tolist() == [3, 3, 2]
     assert xp.flip(X).tolist() == [[6, 4, 5], [2, 1, 3]] and xp.tile(X, (1, 2)).shape == (2, 6)

@@ -75,18 +75,18 @@ def run(library, seed, length):
                     choices[2](t, u.clone())
             except (RuntimeError, IndexError, ValueError) as error:
                 return ("refused", step, str(error))
-    found, total = [each.detach().tolist() for each in pool], 0
+    results, total = [tensor.detach().tolist() for tensor in pool], 0
     try:
-        for k, each in enumerate(pool):
-            total = total + (each * (k + 1)).sum()
+        for k, value in enumerate(pool):
+            total = total + (value * (k + 1)).sum()
         total.backward()
     except RuntimeError as error:
         return ("refused", length, str(error))
-    return ("done", found, [None if leave.grad is None else leave.grad.tolist() for leave in leaves])
+    return ("done", results, [None if leave.grad is None else leave.grad.tolist() for leave in leaves])
 
 
 def nested(value):
-    return [x for each in value for x in nested(each)] if isinstance(value, list) else [value]
+    return [x for entry in value for x in nested(entry)] if isinstance(value, list) else [value]
 
 
 @pytest.mark.parametrize("seed", range(300))

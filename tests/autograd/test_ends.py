@@ -30,10 +30,10 @@ def test_hooks_at_the_end_of_a_graph():
 
 def test_hooks_after_a_gradient_return_nothing_or_a_tensor():
     x = leaf(1.0)
-    x.register_post_accumulate_grad_hook(lambda each: each.sub_(each.grad))
+    x.register_post_accumulate_grad_hook(lambda tensor: tensor.sub_(tensor.grad))
     x.sum().backward()
     assert x.tolist() == [0.0]
-    x.register_post_accumulate_grad_hook(lambda each: 1)
+    x.register_post_accumulate_grad_hook(lambda parameter: 1)
     with pytest.raises(TypeError, match="hook returned 'int'"):
         x.sum().backward()
 
@@ -58,8 +58,8 @@ def test_names_are_those_of_pytorch():
     x = numod.ones(2, 2).requires_grad_()
     F = numod.nn.functional
     names = [
-        each.grad_fn.name()
-        for each in (
+        result.grad_fn.name()
+        for result in (
             x.clone(),
             x.double(),
             x @ x,
@@ -72,8 +72,8 @@ def test_names_are_those_of_pytorch():
     ]
     assert names == [f"{name}Backward0" for name in ("Clone", "ToCopy", "Mm", "Addmm", "Mm", "MseLoss", "Pow", "Max")]
     names = [
-        each.grad_fn.name()
-        for each in (
+        result.grad_fn.name()
+        for result in (
             F.batch_norm(x, None, None, training=True),
             F.max_pool2d(x[None], 2),
             x.t(),
@@ -86,12 +86,12 @@ def test_names_are_those_of_pytorch():
         f"{name}Backward0" for name in ("NativeBatchNorm", "MaxPool2DWithIndices", "T", "Tril", "Triu", "Topk")
     ]
     names = [
-        each.grad_fn.name()
-        for each in (F.pad(x, (1, 1)), numod.linalg.svd(x)[1], numod.linalg.inv(x + numod.eye(2)), x[0] @ x[1])
+        result.grad_fn.name()
+        for result in (F.pad(x, (1, 1)), numod.linalg.svd(x)[1], numod.linalg.inv(x + numod.eye(2)), x[0] @ x[1])
     ]
     assert names == [f"{name}Backward0" for name in ("ConstantPadNd", "LinalgSvd", "LinalgInvEx", "Dot")]
     node = (x + 1).relu().grad_fn
-    assert [type(each).__name__ for each in (node, node.next_functions[0][0],
+    assert [type(node_).__name__ for node_ in (node, node.next_functions[0][0],
         node.next_functions[0][0].next_functions[0][0])] == [
         "ReluBackward0", "AddBackward0", "AccumulateGrad",
     ]  # fmt: skip

@@ -14,9 +14,9 @@ def test_a_dual_carries_its_derivative():
     with forward_ad.dual_level():
         dual = forward_ad.make_dual(x, direction)
         value, tangent = forward_ad.unpack_dual(dual**2 + x)
-        own = forward_ad.unpack_dual(dual)
+        unpacked = forward_ad.unpack_dual(dual)
         assert forward_ad.unpack_dual(x).tangent is None and forward_ad.unpack_dual(x * 2).tangent is None
-    assert own.tangent is direction and not value.requires_grad and not tangent.requires_grad
+    assert unpacked.tangent is direction and not value.requires_grad and not tangent.requires_grad
     torch.testing.assert_close(value, x**2 + x)
     torch.testing.assert_close(tangent, 2 * x * direction)
 
@@ -29,7 +29,7 @@ def test_several_duals_through_a_module():
         duals = {name: forward_ad.make_dual(parameter, directions[name]) for name, parameter in parameters.items()}
         tangent = forward_ad.unpack_dual(torch.func.functional_call(layer, duals, x).tanh()).tangent
     expected = torch.func.jvp(
-        lambda given: torch.func.functional_call(layer, given, x).tanh(), (parameters,), (directions,)
+        lambda weights: torch.func.functional_call(layer, weights, x).tanh(), (parameters,), (directions,)
     )[1]
     torch.testing.assert_close(tangent.detach(), expected.detach())
 
@@ -65,7 +65,7 @@ class Scaled(torch.autograd.Function):
 
 
 def test_the_jvp_of_a_function_is_used():
-    x, y, dx, dy = (torch.tensor(each) for each in ([1.0, 2.0], [3.0, 4.0], [1.0, 0.5], [2.0, 1.0]))
+    x, y, dx, dy = (torch.tensor(values) for values in ([1.0, 2.0], [3.0, 4.0], [1.0, 0.5], [2.0, 1.0]))
     with forward_ad.dual_level():
         both = Scaled.apply(forward_ad.make_dual(x, dx), 2, forward_ad.make_dual(y, dy))
         one = Scaled.apply(forward_ad.make_dual(x, dx), 2, y)
@@ -95,11 +95,11 @@ def test_values_and_tangents_are_differentiable_by_all_but_the_duals():
 
 
 def test_a_level_is_its_threads_own():
-    found = []
+    results = []
 
     def work():
         with forward_ad.dual_level():
-            found.append(
+            results.append(
                 forward_ad.unpack_dual(forward_ad.make_dual(torch.ones(2), torch.ones(2)) * 3).tangent.tolist()
             )
 
@@ -109,4 +109,4 @@ def test_a_level_is_its_threads_own():
         thread.start()
         thread.join()
         assert forward_ad.unpack_dual(dual * 2).tangent.tolist() == [2.0, 2.0]
-    assert found == [[3.0, 3.0]]
+    assert results == [[3.0, 3.0]]

@@ -57,21 +57,21 @@ def test_forward_runs_without_recording():
 
 
 def test_needs_input_grad():
-    found = []
+    results = []
 
     class Ask(Function):
         @staticmethod
         def forward(ctx, x, y, number):
-            found.append(ctx.needs_input_grad)
+            results.append(ctx.needs_input_grad)
             return x + y
 
         @staticmethod
         def backward(ctx, g):
-            found.append(ctx.needs_input_grad)
+            results.append(ctx.needs_input_grad)
             return g, None, None
 
     Ask.apply(leaf(1.0), numod.ones(1), 3).backward()
-    assert found[-1] == (True, False, False)
+    assert results[-1] == (True, False, False)
 
 
 def test_arguments_that_are_no_tensors_and_attributes_on_ctx():

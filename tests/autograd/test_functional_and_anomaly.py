@@ -90,7 +90,7 @@ def test_a_hook_after_the_gradient_was_added() -> None:
 
 def test_an_optimizer_that_steps_in_backward() -> None:
     layer = torch.nn.Linear(3, 1)
-    expected = {name: each.detach().clone() for name, each in layer.named_parameters()}
+    expected = {name: parameter.detach().clone() for name, parameter in layer.named_parameters()}
     for parameter in layer.parameters():
         sgd = torch.optim.SGD([parameter], lr=0.1)
         parameter.register_post_accumulate_grad_hook(lambda leaf, sgd=sgd: sgd.step() or sgd.zero_grad())

@@ -55,10 +55,10 @@ def test_hooks_hand_over_what_is_kept_and_gradients_of_gradients_remain(function
         y = function(a, b).sum()
     packed = len(calls)
     assert packed and "unpack" not in calls[:packed]
-    found = torch.autograd.grad(y, (a, b), create_graph=True)
+    actual = torch.autograd.grad(y, (a, b), create_graph=True)
     assert "unpack" in calls
-    for given, wanted in zip((*found, *torch.autograd.grad(found[0].sum(), (a, b))), (*expected, *second)):
-        torch.testing.assert_close(given, wanted)
+    for gradient, wanted in zip((*actual, *torch.autograd.grad(actual[0].sum(), (a, b))), (*expected, *second)):
+        torch.testing.assert_close(gradient, wanted)
 
 
 def test_what_hooks_may_not_do():
@@ -107,7 +107,7 @@ def test_gradient_edges():
     edge, leaf = graph.get_gradient_edge(middle), graph.get_gradient_edge(a)
     out = (middle**2).sum()
     assert isinstance(middle.grad_fn, graph.Node) and edge.node is middle.grad_fn and edge.output_nr == 0
-    assert [each.tolist() for each in torch.autograd.grad(out, (edge, leaf), retain_graph=True)] == [
+    assert [gradient.tolist() for gradient in torch.autograd.grad(out, (edge, leaf), retain_graph=True)] == [
         [8.0, 12.0],
         [16.0, 24.0],
     ]
@@ -119,7 +119,9 @@ def test_gradient_edges():
 def test_a_hook_on_several_gradients():
     tensors, calls = [torch.ones(1, requires_grad=True) for _ in range(3)], []
     handles = [
-        graph.register_multi_grad_hook(tensors, lambda found: calls.append([each and each.item() for each in found])),
+        graph.register_multi_grad_hook(
+            tensors, lambda gradients: calls.append([tensor and tensor.item() for tensor in gradients])
+        ),
         graph.register_multi_grad_hook(tensors, lambda first: calls.append(first.item()), mode="any"),
     ]
     (tensors[0] * 2 + tensors[1]).sum().backward()
@@ -145,7 +147,7 @@ def test_a_version_that_was_raised_is_noticed():
 def test_hooks_on_saved_tensors_are_their_threads_own():
     a, b = leaves()
     packed, others = [], []
-    with graph.saved_tensors_hooks(lambda each: packed.append(each) or each, lambda each: each):
+    with graph.saved_tensors_hooks(lambda tensor: packed.append(tensor) or tensor, lambda packed_tensor: packed_tensor):
         thread = threading.Thread(target=lambda: others.append((a * b).sum()))
         thread.start()
         thread.join()

@@ -93,10 +93,10 @@ def test_a_decorated_generator_acts_within_its_steps_only():
             yield records()
         return "end"
 
-    found = []
+    results = []
     for inside in steps():
-        found.append((inside, records()))
-    assert found == [(False, True), (False, True)]
+        results.append((inside, records()))
+    assert results == [(False, True), (False, True)]
 
 
 def test_a_decorated_generator_takes_and_returns_values():

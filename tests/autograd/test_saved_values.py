@@ -43,7 +43,7 @@ def test_marks_of_a_tensor_that_is_gone_fall_on_no_other():
         def backward(ctx, g, h):
             return 2 * g + 3 * h
 
-    assert all(each.requires_grad for each in Twice.apply(numod.ones(2, requires_grad=True)))
+    assert all(tensor.requires_grad for tensor in Twice.apply(numod.ones(2, requires_grad=True)))
 
 
 def test_slopes_beside_infinities_and_of_complex_steps():

@@ -576,19 +576,19 @@ def test_a_view_that_a_function_returned_is_not_used_after_a_write_to_what_it_sh
     y = Passed.apply(h, as_view)
     part = y[0]
     h[0].mul_(3)
-    for each in (y, part):  # the gradient would be as it was before the write
+    for tensor in (y, part):  # the gradient would be as it was before the write
         with pytest.raises(
             RuntimeError, match="is a view and its base or another view of its base has been modified inplace"
         ):
-            each.sum()
+            tensor.sum()
 
 
 @pytest.mark.parametrize("as_view", [True, False])
 def test_a_view_that_a_function_returned_is_not_written(as_view):
     y = Passed.apply(leaf() * 1, as_view)
-    for each in (y, y[0]):
+    for tensor in (y, y[0]):
         with pytest.raises(RuntimeError, match="autograd.Function"):
-            each.mul_(3)
+            tensor.mul_(3)
 
 
 @pytest.mark.parametrize("take", [lambda x: x.chunk(2), lambda x: x.split(1), lambda x: x.unbind(), lambda x: [*x]])
@@ -596,17 +596,17 @@ def test_views_that_were_made_together_cannot_be_written_to(take):
     x = numod.ones(4, requires_grad=True)
     whole = x * 1
     part = take(whole)[0]
-    for each in (part, part.view(-1)):
+    for view in (part, part.view(-1)):
         with pytest.raises(RuntimeError, match="returns multiple views"):
-            each.mul_(2)
+            view.mul_(2)
     whole.mul_(3)
     with pytest.raises(RuntimeError, match="returns multiple views"):
         part.sum()
     plain = numod.ones(4)
     take(plain)[0].mul_(2)
     assert plain[0] == 2
-    for each in ((x * 1).tensor_split(2), (x * 1).unsafe_chunk(2), (x * 1).unsafe_split(2)):
-        each[0].mul_(2)
+    for views in ((x * 1).tensor_split(2), (x * 1).unsafe_chunk(2), (x * 1).unsafe_split(2)):
+        views[0].mul_(2)
     with numod.no_grad():
         take(x)[0].mul_(2)
     assert x[0] == 2

@@ -116,7 +116,7 @@ def test_questions_about_values():
         numod.is_nonzero(one),
         numod.numel(count),
     ) == (True, False, False, True, 3)
-    assert [numod.typename(each) for each in (one, count, 3, dict)] == [
+    assert [numod.typename(value) for value in (one, count, 3, dict)] == [
         "numod.FloatTensor",
         "numod.LongTensor",
         "int",

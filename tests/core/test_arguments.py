@@ -133,7 +133,7 @@ def test_numpys_integers_count_as_ints(whole):
         assert getattr(x, name)(**option).tolist() == getattr(x, name)(**{**option, "dim": 2}).tolist(), name
     assert x.sum([]).item() == x.sum(()).item() == x.sum().item()
     assert [
-        tuple(each.shape) for each in (x.chunk(two, two)[0], x.tensor_split(two, two)[0], x.split(three, two)[1])
+        tuple(tensor.shape) for tensor in (x.chunk(two, two)[0], x.tensor_split(two, two)[0], x.split(three, two)[1])
     ] == [(2, 4, 2), (2, 4, 2), (2, 4, 1)]
     assert numod.equal(x.roll(one, two), x.roll(1, 2)) and numod.equal(x.movedim(whole(0), two), x.movedim(0, 2))
     assert numod.equal(x.repeat_interleave(two, two), x.repeat_interleave(2, 2)) and numod.fft.fft(

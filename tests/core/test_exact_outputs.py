@@ -45,10 +45,10 @@ def test_functions_that_convert(name: str) -> None:
 
 
 def test_several_results_are_written_to_several_tensors() -> None:
-    image, given = numod.arange(12.0).reshape(1, 2, 6), tuple(numod.empty(0) for _ in range(3))
+    image, buffers = numod.arange(12.0).reshape(1, 2, 6), tuple(numod.empty(0) for _ in range(3))
     arguments = image, None, None, None, None, True, 0.1, 1e-5
-    assert all(written is into for written, into in zip(numod.native_batch_norm(*arguments, out=given), given))
-    assert all(map(numod.equal, given, numod.native_batch_norm(*arguments)))
+    assert all(written is into for written, into in zip(numod.native_batch_norm(*arguments, out=buffers), buffers))
+    assert all(map(numod.equal, buffers, numod.native_batch_norm(*arguments)))
 
 
 def test_a_hash_is_written_as_int64() -> None:

@@ -35,7 +35,7 @@ DTYPES = ("float32", "float64", "int64", "bool", "complex64")
 
 def refused(library: object, case: str, dtype: str) -> bool:
     a, s = np.random.default_rng(3).uniform(0.5, 2.0, (2, 3, 3)).astype(np.float32)
-    given = {
+    arguments = {
         "a": library.tensor(a[:2]),
         "s": library.tensor(s) + 2 * library.eye(3),
         "i": library.zeros(1, 3, dtype=library.int64),
@@ -43,7 +43,10 @@ def refused(library: object, case: str, dtype: str) -> bool:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            eval(f"library.{case}", given | {"library": library, "O": library.empty(0, dtype=getattr(library, dtype))})
+            eval(
+                f"library.{case}",
+                arguments | {"library": library, "O": library.empty(0, dtype=getattr(library, dtype))},
+            )
         except (RuntimeError, TypeError, NotImplementedError):
             return True
     return False

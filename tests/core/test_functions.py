@@ -390,7 +390,7 @@ def test_integers_to_negative_powers_are_zero_but_for_one_and_minus_one():
 
 
 def test_chunks_of_nothing_are_as_many_as_asked_for():
-    assert [tuple(each.shape) for each in numod.zeros(2, 0).chunk(3, 1)] == [(2, 0)] * 3
+    assert [tuple(part.shape) for part in numod.zeros(2, 0).chunk(3, 1)] == [(2, 0)] * 3
 
 
 def test_a_histogram_of_one_value_or_none_has_a_range_of_one():

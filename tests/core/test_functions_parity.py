@@ -236,13 +236,13 @@ def cases(text):
 
     (A single | of Python stands between a name and a number or name: those are joined again.)
     """
-    found = [word.strip() for line in text.strip().splitlines() for word in line.split(" | ")]
+    words = [word.strip() for line in text.strip().splitlines() for word in line.split(" | ")]
     joined = []
-    for each in found:
-        if each in ("m", "i", "False"):
-            joined[-1] += f" | {each}"
+    for word in words:
+        if word in ("m", "i", "False"):
+            joined[-1] += f" | {word}"
         else:
-            joined.append(each)
+            joined.append(word)
     return joined
 
 
@@ -263,9 +263,9 @@ def evaluated(library, expression, write=False, grad=True):
     A write is made on copies, which are the result.
     """
     names = inputs(library, grad)
-    leaves = {name: each for name, each in names.items() if hasattr(each, "requires_grad") and each.requires_grad}
+    leaves = {name: value for name, value in names.items() if hasattr(value, "requires_grad") and value.requires_grad}
     if write:
-        names |= {name: each.clone() for name, each in names.items() if name in ARRAYS}
+        names |= {name: value.clone() for name, value in names.items() if name in ARRAYS}
         target = names[expression[0]]
     try:
         if write:
@@ -288,12 +288,12 @@ def gradients_of(library, results, leaves):
     if floating:
         total = sum(
             (
-                each
+                tensor
                 * library.tensor(
-                    np.linspace(0.5, 1.5, max(each.numel(), 1))[: each.numel()].reshape(tuple(each.shape))
-                ).to(each.dtype)
+                    np.linspace(0.5, 1.5, max(tensor.numel(), 1))[: tensor.numel()].reshape(tuple(tensor.shape))
+                ).to(tensor.dtype)
             ).sum()
-            for each in floating
+            for tensor in floating
         )
         try:
             total.backward()
@@ -331,8 +331,8 @@ def compare(expression, **how):
     assert len(mine) == len(theirs)
     for a, b in zip(mine, theirs):
         assert_alike(a, b)
-    for name, each in (expected or {}).items():
-        assert_alike(gradients[name], each)
+    for name, value in (expected or {}).items():
+        assert_alike(gradients[name], value)
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -50,8 +50,8 @@ def test_rounding_of_float32() -> None:
     )
     with np.errstate(over="ignore"):
         np.testing.assert_array_equal(numod.from_numpy(x).half().numpy(), x.astype(np.float16))
-    found = pickle.loads(pickle.dumps(numod.from_numpy(x).bfloat16())).float().numpy().view(np.uint32) >> 16
-    np.testing.assert_array_equal(found, bfloat16_bits(x))
+    result = pickle.loads(pickle.dumps(numod.from_numpy(x).bfloat16())).float().numpy().view(np.uint32) >> 16
+    np.testing.assert_array_equal(result, bfloat16_bits(x))
 
 
 @pytest.mark.parametrize("dtype", HALVES)
@@ -63,10 +63,10 @@ def test_ops_round_float32_results_once(dtype: numod.dtype) -> None:
         lambda x, y: numod.cat([x, y], 1), lambda x, y: x.amax(1), lambda x, y: x.cumsum(1)[:, :1], lambda x, y: x[x > 0], lambda x, y: x[1:, ::2], lambda x, y: x.norm(),
         lambda x, y: nn.functional.mse_loss(x, y), lambda x, y: x.gather(1, numod.tensor([[0]])), lambda x, y: x.index_add(0, numod.tensor([1, 1]), y[:2]),
     ]:  # fmt: skip
-        found, wide = op(a, b), op(a.float(), b.float())
-        assert found.dtype is dtype
-        assert numod.equal(found, wide.to(dtype)) or numod.allclose(
-            found.float(), wide, rtol=2 * numod.finfo(dtype).eps
+        result, wide = op(a, b), op(a.float(), b.float())
+        assert result.dtype is dtype
+        assert numod.equal(result, wide.to(dtype)) or numod.allclose(
+            result.float(), wide, rtol=2 * numod.finfo(dtype).eps
         )
     assert (a > b).tolist() == (a.float() > b.float()).tolist()
     assert a.argmax().item() == a.float().argmax().item()
@@ -130,16 +130,16 @@ def test_what_only_moves_elements_keeps_their_bits(dtype: numod.dtype) -> None:
     bits = np.random.default_rng(3).integers(0, 1 << 16, (20, 33)).astype(np.uint16)
     x = numod.from_numpy(bits.view(np.int16)).view(dtype)
 
-    def found(y: numod.Tensor) -> np.ndarray:
+    def bits_of(y: numod.Tensor) -> np.ndarray:
         return y.contiguous().view(numod.int16).numpy().view(np.uint16)
 
-    np.testing.assert_array_equal(found(x.mT), bits.T)
-    np.testing.assert_array_equal(found(x[:, ::2]), bits[:, ::2])
-    np.testing.assert_array_equal(found(numod.cat([x, x.flip(0)], 1)), np.concatenate([bits, bits[::-1]], 1))
-    np.testing.assert_array_equal(found(x.roll(5, 1)), np.roll(bits, 5, 1))
+    np.testing.assert_array_equal(bits_of(x.mT), bits.T)
+    np.testing.assert_array_equal(bits_of(x[:, ::2]), bits[:, ::2])
+    np.testing.assert_array_equal(bits_of(numod.cat([x, x.flip(0)], 1)), np.concatenate([bits, bits[::-1]], 1))
+    np.testing.assert_array_equal(bits_of(x.roll(5, 1)), np.roll(bits, 5, 1))
     one = numod.tensor(1.0, dtype=dtype).view(numod.int16).item()
     np.testing.assert_array_equal(
-        found(numod.nn.functional.pad(x, (2, -1, 0, 1), value=1.0)),
+        bits_of(numod.nn.functional.pad(x, (2, -1, 0, 1), value=1.0)),
         np.pad(bits[:, :-1], ((0, 1), (2, 0)), constant_values=one),
     )
 
@@ -163,9 +163,9 @@ def test_reductions_are_taken_in_the_dtype_of_what_they_are_written_to() -> None
 def test_all_halves_are_rounded_as_numpy_rounds_them(name: str) -> None:
     every = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
     every = every[~np.isnan(every)]
-    found, expected = getattr(numod, name)(numod.tensor(every)).numpy(), getattr(np, name)(every)
-    np.testing.assert_array_equal(found, expected)
-    np.testing.assert_array_equal(np.signbit(found), np.signbit(expected))
+    actual, expected = getattr(numod, name)(numod.tensor(every)).numpy(), getattr(np, name)(every)
+    np.testing.assert_array_equal(actual, expected)
+    np.testing.assert_array_equal(np.signbit(actual), np.signbit(expected))
 
 
 @pytest.mark.parametrize("dtype", HALVES)

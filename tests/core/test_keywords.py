@@ -50,8 +50,8 @@ PAIRS = {
 
 @pytest.mark.parametrize("name", PAIRS)
 def test_by_name(name):
-    given, wanted = (each() for each in PAIRS[name])
-    assert given.dtype is wanted.dtype and torch.equal(given, wanted)
+    actual, wanted = (call() for call in PAIRS[name])
+    assert actual.dtype is wanted.dtype and torch.equal(actual, wanted)
 
 
 @pytest.mark.parametrize(
@@ -63,8 +63,8 @@ def test_by_name(name):
     ],
 )  # fmt: skip
 def test_results_can_be_viewed(function):
-    found = function()
-    assert found.is_contiguous() and found.view(-1).shape == (found.numel(),)
+    result = function()
+    assert result.is_contiguous() and result.view(-1).shape == (result.numel(),)
 
 
 def test_integers_are_summed_as_int64():

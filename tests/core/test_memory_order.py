@@ -68,5 +68,7 @@ def test_gradients_through_results_in_another_order():
 
 
 def test_dropout_keeps_each_element_with_its_scale():
-    kept = F.dropout(P + 1, 0.5)
-    assert torch.equal(kept, torch.where(kept != 0, (P + 1) * 2, 0.0)) and 0 < int((kept == 0).sum()) < 60
+    survivors = F.dropout(P + 1, 0.5)
+    assert (
+        torch.equal(survivors, torch.where(survivors != 0, (P + 1) * 2, 0.0)) and 0 < int((survivors == 0).sum()) < 60
+    )

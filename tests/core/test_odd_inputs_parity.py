@@ -50,7 +50,7 @@ def difference(mine: Any, theirs: Any, random: bool) -> str | None:
             return "taken"
         if not isinstance(theirs, Exception):
             return f"refused: {mine!r}"
-        names = [each.__name__ for each in type(mine).__mro__]
+        names = [base.__name__ for base in type(mine).__mro__]
         alike = type(theirs).__name__.lstrip("_") in names or (
             isinstance(theirs, KINDER) and isinstance(mine, TypeError)
         )
@@ -58,16 +58,16 @@ def difference(mine: Any, theirs: Any, random: bool) -> str | None:
     if random:
         return (
             None
-            if [getattr(each, "shape", each) for each in flat(mine)]
-            == [getattr(each, "shape", each) for each in flat(theirs)]
+            if [getattr(leaf, "shape", leaf) for leaf in flat(mine)]
+            == [getattr(leaf, "shape", leaf) for leaf in flat(theirs)]
             else "shape"
         )
     widened = [
-        [each.float() if "bfloat16" in str(getattr(each, "dtype", "")) else each for each in flat(results)]
+        [leaf.float() if "bfloat16" in str(getattr(leaf, "dtype", "")) else leaf for leaf in flat(results)]
         for results in (mine, theirs)
     ]
-    if [str(getattr(each, "dtype", ""))[6:] for each in flat(mine)] != [
-        str(getattr(each, "dtype", ""))[6:] for each in flat(theirs)
+    if [str(getattr(leaf, "dtype", ""))[6:] for leaf in flat(mine)] != [
+        str(getattr(leaf, "dtype", ""))[6:] for leaf in flat(theirs)
     ]:
         return "dtype"
     try:
@@ -79,7 +79,7 @@ def difference(mine: Any, theirs: Any, random: bool) -> str | None:
 
 @pytest.mark.parametrize("path", PATHS)
 def test_odd_calls(path: str) -> None:
-    found, called = {}, 0
+    results, called = {}, 0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         every = list(odd_calls(path, 3))
@@ -90,7 +90,7 @@ def test_odd_calls(path: str) -> None:
             continue
         called += 1
         if (differs := difference(mine, theirs, is_random(path))) is not None:
-            found[f"{path}: {odd}"] = differs
+            results[f"{path}: {odd}"] = differs
     if not called:
         pytest.skip("no arguments found")
-    assert not found.keys() - ALLOWED.keys(), found
+    assert not results.keys() - ALLOWED.keys(), results

@@ -35,7 +35,7 @@ class Other(numod.Tensor):
     """A class that has nothing to do with it."""
 
 
-def own(*shape: int) -> Own:
+def own_tensor(*shape: int) -> Own:
     return numod.arange(float(numod.ones(*shape).numel())).reshape(*shape).as_subclass(Own)
 
 
@@ -50,7 +50,7 @@ class Length:
 
 
 def test_results_are_of_the_class() -> None:
-    x = own(2, 3)
+    x = own_tensor(2, 3)
     for y in (
         x + 1, 1 - x, x @ x.T, numod.add(numod.ones(3), x), F.relu(x), x.view(-1), x[0], x[x > 1], x.T, x.data, x.detach(), x.sum(), numod.cat([numod.ones(2, 3), x]),
         numod.zeros_like(x), x.double(), numod.where(x > 0, x, 0.0), next(iter(x)), x.max(0).values, x.split(1)[0], x.new_zeros(2), nn.Linear(3, 2)(x),
@@ -61,7 +61,7 @@ def test_results_are_of_the_class() -> None:
     assert (
         type(numod.tensor(x.tolist())) is numod.Tensor
         and type(x.shape) is numod.Size
-        and repr(own(2)) == "Own([0., 1.])"
+        and repr(own_tensor(2)) == "Own([0., 1.])"
     )
     assert type(x + numod.ones(2, 3).as_subclass(Narrower)) is Narrower
     with pytest.raises(TypeError, match="unsupported operand"):
@@ -72,7 +72,7 @@ def test_results_are_of_the_class() -> None:
 
 
 def test_gradients_pass_and_are_plain() -> None:
-    weight, x = numod.ones(3, requires_grad=True), own(3)
+    weight, x = numod.ones(3, requires_grad=True), own_tensor(3)
     y = weight * x
     y.retain_grad()
     (y * y).sum().backward()
@@ -81,7 +81,7 @@ def test_gradients_pass_and_are_plain() -> None:
         and weight.grad.tolist() == [0.0, 2.0, 8.0]
         and y.grad.tolist() == [0.0, 2.0, 4.0]
     )
-    leaf = own(3).requires_grad_()
+    leaf = own_tensor(3).requires_grad_()
     leaf.pow(2).sum().backward()
     assert leaf.is_leaf and type(leaf.grad) is numod.Tensor and leaf.grad.tolist() == [0.0, 2.0, 4.0]
     total = numod.zeros(3)
@@ -102,20 +102,20 @@ def test_backward_passes_ask_as_the_forward_pass_did() -> None:
     class Twice(numod.Tensor):
         @classmethod
         def __torch_function__(cls, func: Callable, types: tuple, args: tuple = (), kwargs: dict | None = None) -> Any:
-            found = super().__torch_function__(func, types, args, kwargs)
-            return found.as_subclass(numod.Tensor) * 2 if func is numod.Tensor.mul else found
+            result = super().__torch_function__(func, types, args, kwargs)
+            return result.as_subclass(numod.Tensor) * 2 if func is numod.Tensor.mul else result
 
     class TwiceInside(TorchFunctionMode):
         def __torch_function__(self, func: Callable, types: tuple, args: tuple = (), kwargs: dict | None = None) -> Any:
-            found = func(*args, **(kwargs or {}))
-            return found * 2 if func is numod.Tensor.mul else found
+            result = func(*args, **(kwargs or {}))
+            return result * 2 if func is numod.Tensor.mul else result
 
     def gradient(run: Callable, x: numod.Tensor) -> list[float]:
         weight = numod.ones(2, requires_grad=True)
         run(lambda: (weight * x).sin() * (weight * x)).sum().backward()
         return weight.grad.tolist()
 
-    def kept(function: Callable) -> numod.Tensor:
+    def result_of_disabled(function: Callable) -> numod.Tensor:
         return numod.utils.checkpoint.checkpoint(function, use_reentrant=False)
 
     def inside(run: Callable) -> Callable:
@@ -127,11 +127,15 @@ def test_backward_passes_ask_as_the_forward_pass_did() -> None:
 
     x = numod.arange(2.0)
     assert (
-        gradient(kept, x.as_subclass(Twice))
+        gradient(result_of_disabled, x.as_subclass(Twice))
         == gradient(lambda function: function(), x.as_subclass(Twice))
-        != gradient(kept, x)
+        != gradient(result_of_disabled, x)
     )
-    assert gradient(inside(kept), x) == gradient(inside(lambda function: function()), x) != gradient(kept, x)
+    assert (
+        gradient(inside(result_of_disabled), x)
+        == gradient(inside(lambda function: function()), x)
+        != gradient(result_of_disabled, x)
+    )
 
 
 def test_parameters_are_outside() -> None:
@@ -139,17 +143,17 @@ def test_parameters_are_outside() -> None:
     assert (
         type(parameter * 2) is numod.Tensor
         and type(nn.Buffer(numod.ones(2)) + 1) is numod.Tensor
-        and type(parameter * own(2)) is Own
+        and type(parameter * own_tensor(2)) is Own
     )
-    kept = nn.Parameter(own(2))
+    own_parameter = nn.Parameter(own_tensor(2))
     assert (
-        type(kept) is Own
-        and isinstance(kept, nn.Parameter)
-        and kept.requires_grad
-        and not isinstance(own(2), nn.Parameter)
+        type(own_parameter) is Own
+        and isinstance(own_parameter, nn.Parameter)
+        and own_parameter.requires_grad
+        and not isinstance(own_tensor(2), nn.Parameter)
     )
     module = nn.Module()
-    module.weight, module.state = kept, nn.Buffer(own(2))
+    module.weight, module.state = own_parameter, nn.Buffer(own_tensor(2))
     assert (
         list(module.state_dict()) == ["weight", "state"]
         and type(module.double().weight) is Own
@@ -158,12 +162,12 @@ def test_parameters_are_outside() -> None:
     module.load_state_dict({"weight": numod.ones(2), "state": numod.zeros(2)})
     assert type(module.state) is Own and module.weight.tolist() == [1.0, 1.0]
     assert isinstance(copy.deepcopy(module).weight, nn.Parameter) and isinstance(
-        pickle.loads(pickle.dumps(kept)), nn.Parameter
+        pickle.loads(pickle.dumps(own_parameter)), nn.Parameter
     )
 
 
 def test_copies_and_files_keep_class_and_attributes() -> None:
-    x = own(2).requires_grad_()
+    x = own_tensor(2).requires_grad_()
     x._tag = {"unit": ["m"]}
     for y in (copy.deepcopy(x), pickle.loads(pickle.dumps(x)), copy.copy(x)):
         assert type(y) is Own and y._tag == x._tag and y.tolist() == [0.0, 1.0]
@@ -227,18 +231,18 @@ def test_classes_that_are_no_tensors() -> None:
         inplace=False: "relu",
         numod.Tensor.add: lambda self, other: ("add", type(self).__name__),
     }  # fmt: skip
-    each = Length()
+    length = Length()
     assert (
-        numod.mean(each) == "mean"
-        and numod.cat([numod.ones(1), each], dim=1) == ("cat", 1)
-        and F.relu(each) == "relu"
-        and F.relu(input=each) == "relu"
+        numod.mean(length) == "mean"
+        and numod.cat([numod.ones(1), length], dim=1) == ("cat", 1)
+        and F.relu(length) == "relu"
+        and F.relu(input=length) == "relu"
     )
-    assert numod.ones(2) + each == ("add", "Tensor")
+    assert numod.ones(2) + length == ("add", "Tensor")
     with pytest.raises(TypeError, match="no implementation found for 'numod.mul'.*Length"):
-        numod.mul(numod.ones(2), each)
+        numod.mul(numod.ones(2), length)
     with pytest.raises(TypeError, match="unsupported operand"):
-        _ = numod.ones(2) - each
+        _ = numod.ones(2) - length
 
 
 def test_the_first_of_all_may_be_no_tensor() -> None:
@@ -257,8 +261,8 @@ def test_the_first_of_all_may_be_no_tensor() -> None:
                 os._exit(0)
             os.wait()
     """
-    found = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout.split() == ["sum", "add", "add", "relu", "exp", "linear", "zeros_like", "stack"]
+    completed = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=True)
+    assert completed.stdout.split() == ["sum", "add", "add", "relu", "exp", "linear", "zeros_like", "stack"]
 
 
 def test_functions_have_the_names_they_are_found_by() -> None:
@@ -297,7 +301,7 @@ def test_modes() -> None:
             assert y.sum().item() == 2 and numod.sub(x, x) == "taken"
         with numod._C.DisableTorchFunction():
             _ = x * 2
-        assert type(own(2) + x) is Own
+        assert type(own_tensor(2) + x) is Own
         assert has_torch_function(())
     _ = x / 2
     assert (
@@ -333,45 +337,45 @@ def test_functions_stay_what_they_are() -> None:
     assert list(inspect.signature(numod.add).parameters) == ["input", "other", "alpha", "out"]
     assert pickle.loads(pickle.dumps(numod.add)) is numod.add and "limited" in numod.clamp.__doc__
     with pytest.raises(TypeError, match=r"add\(\): argument 'other' \(position 2\) must be Tensor or Number, not str"):
-        numod.add(own(2), "2")
+        numod.add(own_tensor(2), "2")
     try:
-        F.conv2d(own(2), own(2))
+        F.conv2d(own_tensor(2), own_tensor(2))
     except RuntimeError as error:
-        place, frames = error.__traceback__, []
-        while place is not None:  # a debugger looks at the variables of every frame
-            frames.append(dict(place.tb_frame.f_locals))
-            place = place.tb_next
+        traceback, frames = error.__traceback__, []
+        while traceback is not None:  # a debugger looks at the variables of every frame
+            frames.append(dict(traceback.tb_frame.f_locals))
+            traceback = traceback.tb_next
     assert len(frames) > 4
 
 
 def test_under_autocast_profiler_and_transforms() -> None:
-    x = own(2, 2)
+    x = own_tensor(2, 2)
     with numod.autocast("cpu", dtype=numod.bfloat16):
         y = F.linear(x, numod.ones(2, 2))
     assert type(y) is Own and y.dtype is numod.bfloat16 and F.linear(x, numod.ones(2, 2)).dtype is numod.float32
     with numod.profiler.profile() as profile:
         assert x.sum().item() == 6
     assert type(x + 1) is Own and any("sum" in key_average.key for key_average in profile.key_averages())
-    assert numod.func.grad(lambda x: (x * x).sum())(own(3)).tolist() == [0.0, 2.0, 4.0]
-    assert numod.vmap(lambda x: x * 2 + x.sum())(own(2, 2)).tolist() == [[1.0, 3.0], [9.0, 11.0]]
+    assert numod.func.grad(lambda x: (x * x).sum())(own_tensor(3)).tolist() == [0.0, 2.0, 4.0]
+    assert numod.vmap(lambda x: x * 2 + x.sum())(own_tensor(2, 2)).tolist() == [[1.0, 3.0], [9.0, 11.0]]
 
 
 def test_compiled_functions_run_eagerly() -> None:
     class Doubled(TorchFunctionMode):
         def __torch_function__(self, func: Callable, types: tuple, args: tuple = (), kwargs: dict | None = None) -> Any:
-            found = func(*args, **(kwargs or {}))
-            return found * 2 if func is numod.Tensor.mul else found
+            result = func(*args, **(kwargs or {}))
+            return result * 2 if func is numod.Tensor.mul else result
 
     compiled = numod.compile(lambda x: x * 3)
     assert compiled(numod.ones(2)).tolist() == compiled(numod.ones(2)).tolist() == [3.0, 3.0]
     with Doubled(), pytest.warns(UserWarning, match="runs eagerly in modes"):
         assert compiled(numod.ones(2)).tolist() == [6.0, 6.0]
-    assert compiled(numod.ones(2)).tolist() == [3.0, 3.0] and type(compiled(own(2))) is Own
-    held = own(2)
+    assert compiled(numod.ones(2)).tolist() == [3.0, 3.0] and type(compiled(own_tensor(2))) is Own
+    tensor = own_tensor(2)
     with pytest.warns(UserWarning, match="calls numod.Tensor.mul of a class"):
-        assert type(numod.compile(lambda x: x * held)(numod.ones(2))) is Own
+        assert type(numod.compile(lambda x: x * tensor)(numod.ones(2))) is Own
     with pytest.raises(RuntimeError, match="override functions"):
-        numod.compile(lambda x: x * 3, fullgraph=True)(own(2))
+        numod.compile(lambda x: x * 3, fullgraph=True)(own_tensor(2))
 
 
 def test_what_needs_dispatch_below_functions_is_refused() -> None:

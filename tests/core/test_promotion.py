@@ -247,7 +247,7 @@ def test_squares_of_bools_are_integers():
 
 def test_integers_on_the_device_meta_are_divided():
     x = numod.ones(2, dtype=numod.int8, device="meta")
-    assert [each.dtype for each in (x // x, x % 3, numod.fmod(x, x))] == [numod.int8] * 3
+    assert [tensor.dtype for tensor in (x // x, x % 3, numod.fmod(x, x))] == [numod.int8] * 3
 
 
 def test_float_power_in_place_keeps_the_result_dtype():

@@ -9,13 +9,13 @@ import numod
 @pytest.mark.parametrize(("kind", "expected"), [(int, numod.int64), (float, numod.float64), (bool, numod.bool)])
 def test_python_types_name_dtypes(kind, expected):
     x = numod.ones(2)
-    found = [
+    results = [
         numod.zeros(2, dtype=kind), numod.tensor([1], dtype=kind), numod.as_tensor([1.0], dtype=kind),
         numod.full((2,), 1, dtype=kind), numod.zeros_like(x, dtype=kind),
         x.to(kind), x.to(dtype=kind), x.sum(dtype=kind), x.new_ones(2, dtype=kind),
         x.double().view(kind) if kind is not bool else x.to(kind), numod.eye(2, dtype=kind),
     ]  # fmt: skip
-    assert [each.dtype for each in found] == [expected] * len(found)
+    assert [tensor.dtype for tensor in results] == [expected] * len(results)
 
 
 def test_modules_take_them_too():

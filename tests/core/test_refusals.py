@@ -462,11 +462,11 @@ def test_dimensions_of_tensors_without_any() -> None:
 
 
 def test_tensors_without_dimensions_scatter_as_vectors() -> None:
-    one, place = torch.tensor(1.0), torch.tensor([0])
-    assert one.scatter(0, place, torch.tensor(2.0)).item() == 2.0 and torch.ones(1).scatter(
+    one, index = torch.tensor(1.0), torch.tensor([0])
+    assert one.scatter(0, index, torch.tensor(2.0)).item() == 2.0 and torch.ones(1).scatter(
         0, torch.tensor(0), 2.5
     ).tolist() == [2.5]
-    assert one.scatter_add(0, place, torch.tensor(2.0)).item() == 3.0
+    assert one.scatter_add(0, index, torch.tensor(2.0)).item() == 3.0
     assert torch.ones(2).scatter(0, torch.tensor([1]), value=torch.tensor(3)).tolist() == [1.0, 3.0]
 
 
@@ -479,7 +479,7 @@ def test_tensors_without_dimensions_are_sizes() -> None:
     two, x = torch.tensor(2), torch.arange(6.0)
     assert torch.randperm(two).shape == (2,) and torch.randint(torch.tensor(0), two, (two,)).shape == (2,)
     assert torch.equal(torch.fft.fft(x, n=two), torch.fft.fft(x, n=2)) and torch.equal(x.roll(two), x.roll(2))
-    assert [each.shape for each in (*x.chunk(two), *x.split(two))] == [(3,), (3,), (2,), (2,), (2,)]
+    assert [tensor.shape for tensor in (*x.chunk(two), *x.split(two))] == [(3,), (3,), (2,), (2,), (2,)]
     assert torch.equal(F.max_pool1d(x[None], two), F.max_pool1d(x[None], 2))
     with pytest.raises(TypeError, match="must be int"):
         x.split(torch.tensor(1.5))

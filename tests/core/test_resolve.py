@@ -53,9 +53,9 @@ def test_stack_and_its_gradient(dim):
     parts = [np.arange(6.0).reshape(2, 3) + 10 * k for k in range(4)]
     tensors = [numod.tensor(part.T.copy(), requires_grad=True) for part in parts]
     weight = np.random.default_rng(0).normal(size=np.stack(parts, dim).shape)
-    found = numod.stack([tensor.T for tensor in tensors], dim)  # of strides that are not dense
-    np.testing.assert_array_equal(found.detach().numpy(), np.stack(parts, dim))
-    (found * numod.tensor(weight)).sum().backward()
+    result = numod.stack([tensor.T for tensor in tensors], dim)  # of strides that are not dense
+    np.testing.assert_array_equal(result.detach().numpy(), np.stack(parts, dim))
+    (result * numod.tensor(weight)).sum().backward()
     for k, tensor in enumerate(tensors):
         np.testing.assert_allclose(tensor.grad.numpy(), np.take(weight, k, dim).T)
 

@@ -60,7 +60,10 @@ def test_no_public_signature_is_opaque():
         path: [parameter.kind for parameter in inspect.signature(function).parameters.values()]
         for path, function in public_functions()
     }
-    assert len(kinds) > 1200 and [path for path, found in kinds.items() if Parameter.VAR_KEYWORD in found] == []
+    assert (
+        len(kinds) > 1200
+        and [path for path, parameter_kinds in kinds.items() if Parameter.VAR_KEYWORD in parameter_kinds] == []
+    )
 
 
 def test_every_name_in_the_table_exists():

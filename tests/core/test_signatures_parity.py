@@ -59,12 +59,12 @@ def test_by_keyword(path: str) -> None:
             continue
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found = accepted(path, overload)
-            if found is None:
+            result = accepted(path, overload)
+            if result is None:
                 continue
-            mine = call(numod, path, found[1])
+            mine = call(numod, path, result[1])
         called += 1
         if not is_random(path):
-            same(mine, found[2], 1e-3, 1e-4)
+            same(mine, result[2], 1e-3, 1e-4)
     if not called:
         pytest.skip("no arguments found")

@@ -154,7 +154,7 @@ half = numod.tensor(0.5, requires_grad=True)  # the CPU's tensors without dimens
 (x * half).sum().backward()
 assert half.grad.device.type == "cpu" and half.grad.item() == sum(values)
 for other in (numod.tensor(2.0), numod.tensor(2.0, dtype=numod.float64), numod.tensor(2)):
-    for found in (
+    for actual in (
         x * other,
         other * x,
         x.clone().mul_(other),
@@ -162,9 +162,9 @@ for other in (numod.tensor(2.0), numod.tensor(2.0, dtype=numod.float64), numod.t
         numod.where(x == x, x * other, other),
     ):
         assert (
-            found.device.type == "cuda"
-            and found.dtype is numod.float32
-            and found.tolist() == [2 * value for value in values]
+            actual.device.type == "cuda"
+            and actual.dtype is numod.float32
+            and actual.tolist() == [2 * value for value in values]
         )
 target_of = x.clone()
 target_of[1] = numod.tensor(7.0)

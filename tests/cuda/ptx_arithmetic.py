@@ -86,7 +86,7 @@ def high_product(x: np.ndarray, y: np.ndarray) -> np.ndarray:
         wide = np.dtype(f"{x.dtype.kind}8")
         return (x.astype(wide) * y.astype(wide) >> wide.type(bits)).astype(x.dtype)
     product = np.asarray(x).astype(object) * np.asarray(y).astype(object)
-    return np.array([(each >> 64) & (1 << 64) - 1 for each in np.ravel(product)], "u8").view(x.dtype)
+    return np.array([(element >> 64) & (1 << 64) - 1 for element in np.ravel(product)], "u8").view(x.dtype)
 
 
 def converted(x: np.ndarray, kind: np.dtype, how: str, saturated: bool) -> np.ndarray:
@@ -127,7 +127,7 @@ def carried(
     parts: list[str], x: np.ndarray, y: np.ndarray, z: np.ndarray, carry: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """A sum, difference or product of 32-bit words with its carry, which comes in where the opcode ends in c."""
-    x, y, z = (np.asarray(each).astype("i8") for each in (x, y, z))
+    x, y, z = (np.asarray(operand).astype("i8") for operand in (x, y, z))
     value = x - y if parts[0].startswith("sub") else x + y
     if parts[0].startswith("mad"):
         product = np.asarray(x.astype("u8") * y.astype("u8"))
@@ -194,8 +194,8 @@ def matrices(shape: str, kind: str, a: np.ndarray, b: np.ndarray, c: np.ndarray)
     ):
         count, row, column = FRAGMENTS[key]
         i = np.arange(count)[None, :]
-        place = row(lane >> 2, lane % 4, i), column(lane >> 2, lane % 4, i)
+        element = row(lane >> 2, lane % 4, i), column(lane >> 2, lane % 4, i)
         whole = np.full((len(values), *size), np.nan)
-        whole[:, place[0], place[1]] = values
+        whole[:, element[0], element[1]] = values
         wholes.append(whole)
-    return (wholes[0] @ wholes[1] + wholes[2])[:, place[0], place[1]].astype("f4")
+    return (wholes[0] @ wholes[1] + wholes[2])[:, element[0], element[1]].astype("f4")

@@ -95,7 +95,7 @@ class Machine:
         self.graphs: list[list] = []
         self.kernels: list[Kernel] = []
         self.counts: Counter | None = None
-        self.launches, self.fault, self.kept = 0, None, []
+        self.launches, self.fault, self.error_texts = 0, None, []
         self.calls: Counter[str] = Counter()  # of the driver's functions
         self.last: tuple[bytes, int, int] | None = None  # the last launch's arguments, blocks and threads
         # what every later call answers, as behind a kernel that failed; whether a thread has the context
@@ -194,13 +194,13 @@ class Machine:
             patch.setattr(cuda_memory.Pool, "give_back", given_back)
             patch.setattr(build, "_built", {})
             known = [cuda.driver, cuda.pool, cuda.reports, cuda.identity, bind._built]
-            for each in known:
-                each.cache_clear()
+            for function in known:
+                function.cache_clear()
             yield self
-        for each in known:
-            each.cache_clear()
-        for each in op.every_op():
-            each.plans.clear()  # they have memory of this one
+        for function in known:
+            function.cache_clear()
+        for operation in op.every_op():
+            operation.plans.clear()  # they have memory of this one
 
     # the driver's interface
 
@@ -214,14 +214,14 @@ class Machine:
         for name, kinds in cuda_driver._FUNCTIONS.items():
             body = getattr(machine, name, None) or (lambda *_: None)
 
-            def guarded(*given: object, body: object = body, name: str = name) -> int:
+            def guarded(*args: object, body: object = body, name: str = name) -> int:
                 machine.calls[name] += 1
                 if not name.startswith(_ANYWHERE) and getattr(machine.here, "context", None) != CONTEXT:
                     return 201
                 if machine.broken and name in ("cuLaunchKernelEx", "cuCtxSynchronize"):
                     return machine.broken
                 try:
-                    return body(*given) or 0
+                    return body(*args) or 0
                 except Exception as error:  # told by the call's answer and by `cuGetErrorString`
                     machine.fault = error
                     return 719
@@ -287,7 +287,9 @@ class Machine:
         out[0] = _ERRORS.get(number, _ERRORS[719])[0]
 
     def cuGetErrorString(self, number, out):
-        self.kept.append(text := _ERRORS.get(number, ("", str(self.fault).encode()))[1] or str(self.fault).encode())
+        self.error_texts.append(
+            text := _ERRORS.get(number, ("", str(self.fault).encode()))[1] or str(self.fault).encode()
+        )
         out[0] = text
 
     def cuMemAlloc_v2(self, out, size):
@@ -329,10 +331,10 @@ class Machine:
             return 801
         if not gx or not bx or bx > 1024:
             return 1
-        self.last = self.given(function, places), gx, bx
+        self.last = self.launch_arguments(function, places), gx, bx
         self.launch(self.kernels[function - 1], gx, bx, self.last[0])
 
-    def given(self, function, places):
+    def launch_arguments(self, function, places):
         """The arguments of a launch, which a driver copies when it is told of it."""
         kernel = self.kernels[function - 1]
         parameters = kernel.program.parameters
@@ -353,7 +355,7 @@ class Machine:
             "=Q7I4xQQ", ctypes.string_at(parameters, 56)
         )
         assert (gy, gz, by, bz, shared, extra) == (1, 1, 1, 1, 0, 0) and gx and 0 < bx <= 1024
-        return [self.kernels[function - 1], gx, bx, self.given(function, places)]
+        return [self.kernels[function - 1], gx, bx, self.launch_arguments(function, places)]
 
     def cuGraphCreate(self, out, flags):
         self.graphs.append([])
@@ -362,12 +364,12 @@ class Machine:
     def cuGraphAddKernelNode(self, out, graph, before, count, parameters):
         nodes = self.graphs[graph - 1]
         behind = list((ctypes.c_void_p * count).from_address(before)) if count else []
-        assert all(1 <= each <= len(nodes) for each in behind)
+        assert all(1 <= node <= len(nodes) for node in behind)
         nodes.append([*self.node(parameters), behind])
         out[0] = len(nodes)
 
     def cuGraphInstantiateWithFlags(self, out, graph, flags):
-        self.graphs.append([list(each) for each in self.graphs[graph - 1]])
+        self.graphs.append([list(node) for node in self.graphs[graph - 1]])
         out[0] = len(self.graphs)
 
     def cuGraphExecKernelNodeSetParams(self, instance, node, parameters):
@@ -378,7 +380,7 @@ class Machine:
         nodes = self.graphs[instance - 1]
         left = list(range(len(nodes)))
         while left:
-            ready = [k for k in left if not any(each - 1 in left for each in nodes[k][4])]
+            ready = [k for k in left if not any(node - 1 in left for node in nodes[k][4])]
             left.remove(ready[-1])
             kernel, gx, bx, arguments, _ = nodes[ready[-1]]
             self.launch(kernel, gx, bx, arguments)
@@ -404,12 +406,12 @@ class Run:
         # those on their way: threads, places in shared memory, and the commits of each thread before
         self.copies, self.commits = [], np.zeros(n, "i4")
         self.spaces = {"global": (machine.memory, 0, 0)}
-        for space, each, copies in (("shared", self.near, count), ("local", np.arange(n), n)):
+        for space, starts, copies in (("shared", self.near, count), ("local", np.arange(n), n)):
             if size := -(-program.ends[space] // 128) * 128:
                 memory = Memory(size * copies)
                 for start, stop in program.spans[space]:
                     memory.known.reshape(copies, size)[:, start:stop] = EMPTY
-                self.spaces[space] = memory, each * size, size
+                self.spaces[space] = memory, starts * size, size
         stores = {
             name: np.zeros(n, bool if program.registers[name] == "pred" else f"u{SIZES[program.registers[name]]}")
             for name in {register for register, _ in writer.used.values()}
@@ -433,7 +435,7 @@ class Run:
             "pc": self.pc,
             "carry": np.zeros(n, "i8"),
             "those": self.those,
-            "place": self.place,
+            "place": self.element_address,
             "load": self.load,
             "store": self.store,
             "join": self.join,
@@ -483,9 +485,9 @@ class Run:
         """The threads of m that a guard lets through."""
         return np.arange(len(self.pc))[m][guard]
 
-    def parameter(self, place: int, kind: np.dtype) -> object:
+    def parameter(self, position: int, kind: np.dtype) -> object:
         """A launch argument."""
-        return np.frombuffer(self.arguments, kind, 1, place)[0]
+        return np.frombuffer(self.arguments, kind, 1, position)[0]
 
     def _fail(self, number: int, what: str, m: object, which: np.ndarray, address: np.ndarray) -> None:
         k = int(np.flatnonzero(which)[0])
@@ -496,7 +498,7 @@ class Run:
             f"{self.kernel.program.code[number].text[:160]} in {re.sub('B[0-9].*', '', self.kernel.name)}"
         )
 
-    def place(
+    def element_address(
         self, number: int, space: str, m: object, address: object, size: int, parts: int, write: bool
     ) -> np.ndarray:
         """Where in a space's memory an access begins, after it was checked."""
@@ -551,18 +553,18 @@ class Run:
         Until they have landed nobody may read there.
         """
         lanes, counts, self.machine.counts = np.arange(len(self.pc))[m], self.machine.counts, None
-        far, count = (np.broadcast_to(np.asarray(each, "i8"), lanes.shape) for each in (far, count))
+        far, count = (np.broadcast_to(np.asarray(operand, "i8"), lanes.shape) for operand in (far, count))
         if (wrong := (far % 16 != 0) | (count > 16)).any():
             self._fail(number, "a copy of more than 16 bytes, or of what is not aligned", m, wrong, far)
         halves = np.zeros((len(lanes), 8), "u2")
         for k in range(8):
             some = count > 2 * k
-            found = self.place(number, "global", lanes[some], far[some] + 2 * k, 2, 1, False)
-            halves[some, k] = self.load(number, "global", lanes[some], found, TYPES["u16"], 0)
+            start = self.element_address(number, "global", lanes[some], far[some] + 2 * k, 2, 1, False)
+            halves[some, k] = self.load(number, "global", lanes[some], start, TYPES["u16"], 0)
         self.machine.counts = counts
         if counts is not None and count.any():
             self._count("global", lanes[count > 0], far[count > 0], 16, False)
-        at = self.place(number, "shared", m, near, 16, 4, True)
+        at = self.element_address(number, "shared", m, near, 16, 4, True)
         for k in range(4):
             self.store(number, "shared", m, at, TYPES["u32"], k, halves.view("u4")[:, k])
         self.spaces["shared"][0].known[at[:, None] + np.arange(16)] = EMPTY
@@ -577,7 +579,7 @@ class Run:
             memory.known[at[here, None] + np.arange(16)] = WRITTEN
             memory.writers[at[here, None] + np.arange(0, 16, 4)] = self.tokens[lanes[here], None]
             left.append((lanes[~here], at[~here], group[~here]))
-        self.copies = [each for each in left if len(each[0])]
+        self.copies = [copy for copy in left if len(copy[0])]
 
     def _warps(self, number: int, m: object, registers: list[np.ndarray]) -> np.ndarray:
         """Registers of the threads of m as (warps, 32, registers): all threads of a warp must be there."""
@@ -618,7 +620,7 @@ class Run:
     ) -> None:
         """Write elements at places of a space."""
         memory, at = self.spaces[space][0], at + part * kind.itemsize
-        data, place = memory.bytes.view(kind), at // kind.itemsize
+        data, element = memory.bytes.view(kind), at // kind.itemsize
         values = np.broadcast_to(values, at.shape)
         if space != "local":
             mine = self.tokens[m]
@@ -632,7 +634,7 @@ class Run:
                 )
             if (
                 wrong := meet(memory.writers[at], mine)
-                & (data[place].view(f"u{kind.itemsize}") != values.astype(kind).view(f"u{kind.itemsize}"))
+                & (data[element].view(f"u{kind.itemsize}") != values.astype(kind).view(f"u{kind.itemsize}"))
             ).any():
                 self._fail(
                     number,
@@ -642,12 +644,12 @@ class Run:
                     at,
                 )
             memory.writers[at] = mine
-        data[place] = values
+        data[element] = values
         if (
             space != "local"
             and (
                 wrong := (memory.writers[at] != mine)
-                & (data[place].view(f"u{kind.itemsize}") != values.astype(kind).view(f"u{kind.itemsize}"))
+                & (data[element].view(f"u{kind.itemsize}") != values.astype(kind).view(f"u{kind.itemsize}"))
             ).any()
         ):
             self._fail(number, f"race: {space} memory is written by several threads at once", m, wrong, at)
@@ -675,15 +677,15 @@ class Run:
             )
         memory.writers[at] = atomic
         data = memory.bytes.view(kind)
-        place = at // kind.itemsize
+        element = at // kind.itemsize
         values = [np.broadcast_to(value, at.shape) for value in values]
         before = np.zeros(at.shape, kind)
         flush = ptx_arithmetic.flushed if kind == np.float32 else lambda x: x  # so global memory adds float32
         left = np.arange(len(at))[::-1]
         while len(left):
-            first = np.unique(place[left], return_index=True)[1]
+            first = np.unique(element[left], return_index=True)[1]
             here = left[first]
-            before[here] = data[place[here]]
-            data[place[here]] = flush(function(flush(before[here]), *(flush(value[here]) for value in values)))
+            before[here] = data[element[here]]
+            data[element[here]] = flush(function(flush(before[here]), *(flush(value[here]) for value in values)))
             left = np.delete(left, first)
         return before

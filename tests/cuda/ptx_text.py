@@ -25,12 +25,12 @@ def statements(text: str) -> list[str]:
     too.
     """
     text = re.sub(r"//.*|^\.(version|target|address_size).*", "", text, flags=re.M)
-    found = re.findall(
+    statements = re.findall(
         r"^[ \t]*(?:\.(?:visible|weak|extern)\s+)*\.(?:entry|func)\b[^;{]*|^\s*[{}](?=\s*$)|[$\w]+:(?!:)|[^\s;{}][^;]*(?=;)",
         text,
         flags=re.M,
     )
-    return [each.strip() for each in found if each.strip()]
+    return [statement.strip() for statement in statements if statement.strip()]
 
 
 class Declared:
@@ -42,7 +42,7 @@ class Declared:
             r"\.([usbf]\d+)\s+([%$\w]+)(?:\[(\d+)\])?(?:\s*=\s*\{?([^}]*)\}?)?", text
         ).groups()
         self.size = SIZES[kind] * int(count or 1)
-        self.align = int(found[1]) if (found := re.search(r"\.align (\d+)", text)) else SIZES[kind]
+        self.align = int(result[1]) if (result := re.search(r"\.align (\d+)", text)) else SIZES[kind]
         self.values = (
             np.array([int(word, 0) for word in values.split(",")], TYPES[kind]).tobytes().ljust(self.size, b"\0")
             if values
@@ -67,18 +67,18 @@ def read(text: str) -> tuple[list[Declared], dict[str, Function]]:
     """A text's global variables and its functions."""
     variables, functions, rest = [], {}, iter(statements(text))
     head = ""
-    for each in rest:
-        if each == "{":
+    for part in rest:
+        if part == "{":
             body, depth = [], 1
             while depth:
                 body.append(next(rest))
                 depth += {"{": 1, "}": -1}.get(body[-1], 0)
             made = Function(head, body[:-1])
             functions[made.name] = made
-        elif re.search(r"\.(entry|func)\b", each):
-            head = each
-        elif re.match(r"\.(common|visible|weak|extern|global|const|shared)\b", each):
-            variables.append(Declared(each))
+        elif re.search(r"\.(entry|func)\b", part):
+            head = part
+        elif re.match(r"\.(common|visible|weak|extern|global|const|shared)\b", part):
+            variables.append(Declared(part))
     return variables, functions
 
 
@@ -111,17 +111,21 @@ class Program:
         self.ends, self.spans = Counter(), defaultdict(list)  # of a space: bytes it needs, variables in it
         self._fresh = itertools.count()
         self.parameters = functions[entry].arguments
-        names = {each.name: self._place(each) for each in [*variables, *self.parameters] if each.space != "global"}
+        names = {
+            variable.name: self._variable_address(variable)
+            for variable in [*variables, *self.parameters]
+            if variable.space != "global"
+        }
         self._write(functions[entry], names, "end")
         self.labels["end"] = len(self.code)
         self.code.append(Instruction("exit"))
 
-    def _place(self, each: Declared) -> str:
-        name = f"{each.name}.{next(self._fresh)}"
-        space = "local" if each.space == "param" and each not in self.parameters else each.space
-        start = -(-self.ends[space] // each.align) * each.align
-        self.variables[name], self.ends[space] = (space, start), start + each.size
-        self.spans[space].append((start, start + each.size))
+    def _variable_address(self, variable: Declared) -> str:
+        name = f"{variable.name}.{next(self._fresh)}"
+        space = "local" if variable.space == "param" and variable not in self.parameters else variable.space
+        start = -(-self.ends[space] // variable.align) * variable.align
+        self.variables[name], self.ends[space] = (space, start), start + variable.size
+        self.spans[space].append((start, start + variable.size))
         if space != "param":
             # nobody's, so that one array's end is not the next one's beginning
             self.ends[space] = -(-self.ends[space] // 128) * 128 + 128
@@ -129,48 +133,50 @@ class Program:
 
     def _write(self, function: Function, names: dict[str, str], end: str) -> None:
         number = next(self._fresh)
-        scopes = [{**names, **{each[:-1]: f"{each[:-1]}.{number}" for each in function.body if each.endswith(":")}}]
+        scopes = [{**names, **{label[:-1]: f"{label[:-1]}.{number}" for label in function.body if label.endswith(":")}}]
 
         def known(text: str) -> str:
             return re.sub(
                 r"[%$A-Za-z_][%$\w]*",
-                lambda found: next((scope[found[0]] for scope in reversed(scopes) if found[0] in scope), found[0]),
+                lambda match: next((scope[match[0]] for scope in reversed(scopes) if match[0] in scope), match[0]),
                 text,
             )
 
-        for each in function.body:
-            if each == "{":
+        for line in function.body:
+            if line == "{":
                 scopes.append({})
-            elif each == "}":
+            elif line == "}":
                 scopes.pop()
-            elif each.endswith(":"):
-                self.labels[known(each[:-1])] = len(self.code)
-            elif each.startswith(".reg"):
-                kind, listed = re.match(r"\.reg\s+\.(\w+)\s+(.*)", each, re.S).groups()
+            elif line.endswith(":"):
+                self.labels[known(line[:-1])] = len(self.code)
+            elif line.startswith(".reg"):
+                kind, listed = re.match(r"\.reg\s+\.(\w+)\s+(.*)", line, re.S).groups()
                 for name in listed.split(","):
                     stem, count = re.match(r"\s*([%\w]+)(?:<(\d+)>)?", name).groups()
                     for each_name in [f"{stem}{k}" for k in range(int(count))] if count else [stem]:
                         scopes[-1][each_name] = made = f"{each_name}.{next(self._fresh)}"
                         self.registers[made] = kind
-            elif re.match(r"\.(param|local|shared)\b", each):
-                variable = Declared(each)
-                scopes[-1][variable.name] = self._place(variable)
-            elif each.startswith(".pragma") or each.startswith(".loc"):
+            elif re.match(r"\.(param|local|shared)\b", line):
+                variable = Declared(line)
+                scopes[-1][variable.name] = self._variable_address(variable)
+            elif line.startswith(".pragma") or line.startswith(".loc"):
                 continue
-            elif each.startswith("call"):
+            elif line.startswith("call"):
                 results, name, arguments = re.match(
-                    r"call(?:\.uni)?\s*(?:\(([^)]*)\)\s*,)?\s*([$\w]+)\s*(?:,\s*\(([^)]*)\))?", each
+                    r"call(?:\.uni)?\s*(?:\(([^)]*)\)\s*,)?\s*([$\w]+)\s*(?:,\s*\(([^)]*)\))?", line
                 ).groups()
                 called, after = self.functions[name], f"after.{next(self._fresh)}"
-                given = [
+                operands = [
                     known(part.strip())
                     for part in [*(results or "").split(","), *(arguments or "").split(",")]
                     if part.strip()
                 ]
-                self._write(called, dict(zip([part.name for part in called.results + called.arguments], given)), after)
+                self._write(
+                    called, dict(zip([part.name for part in called.results + called.arguments], operands)), after
+                )
                 self.labels[after] = len(self.code)
             else:
-                made = Instruction(re.sub(r"^(@\S+\s+)?(ret)$", rf"\1bra {end}", each))
+                made = Instruction(re.sub(r"^(@\S+\s+)?(ret)$", rf"\1bra {end}", line))
                 made.guard = made.guard and known(made.guard)
                 made.operands = [known(operand) for operand in made.operands]
                 self.code.append(made)

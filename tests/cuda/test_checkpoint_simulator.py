@@ -26,8 +26,8 @@ pytestmark = [
         ("cuda", ("cuda", "cuda")),
         ({"cuda:0": "cpu"}, ("cpu", "cpu")),
         ({"cuda:0": "cpu", "cpu": "cuda:0"}, ("cpu", "cuda")),
-        (lambda values, place: values, ("cpu", "cpu")),
-        (lambda values, place: values.cuda() if place == "cpu" else None, ("cuda", "cuda")),
+        (lambda values, location: values, ("cpu", "cpu")),
+        (lambda values, location: values.cuda() if location == "cpu" else None, ("cuda", "cuda")),
     ],
 )
 def test_map_location(name, location, devices):

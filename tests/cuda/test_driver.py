@@ -53,7 +53,7 @@ def test_a_driver_too_old_for_the_text_says_so() -> None:
 @pytest.mark.skipif(config.cuda_simulator(), reason="the simulator has no driver")
 def test_the_back_end_on_a_pretended_driver():
     pytest.importorskip("numba_cuda", reason="needs the extra: pip install -e '.[cuda]'")
-    found = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, str(HERE / "on_pretended_driver.py")], capture_output=True, text=True, timeout=300
     )
-    assert found.returncode == 0 and "all right" in found.stdout, found.stderr
+    assert completed.returncode == 0 and "all right" in completed.stdout, completed.stderr

@@ -58,26 +58,26 @@ def trained(device: str, wrap: Callable) -> tuple[list, dict]:
         optimizer.step()
         return loss
 
-    found = []
+    losses = []
     for k in range(8):
         optimizer.param_groups[0]["lr"] = 0.05 / (k + 1) if k != 4 else -0.0
         loss = step(x if k % 2 else x.clone(), target)
-        found.append((loss, model[0].weight.grad))  # which must stay as they are
-    return [(loss.item(), gradient.tolist()) for loss, gradient in found], {
-        name: each.cpu().numpy() for name, each in model.state_dict().items()
+        losses.append((loss, model[0].weight.grad))  # which must stay as they are
+    return [(loss.item(), gradient.tolist()) for loss, gradient in losses], {
+        name: tensor.cpu().numpy() for name, tensor in model.state_dict().items()
     }
 
 
 def test_a_step_is_one_graph_that_is_told_only_what_changes(machine: Machine) -> None:
     expected, state = trained("cpu", lambda step: step)
     before, made = machine.calls.copy(), []
-    found, replayed = trained("cuda", lambda step: made.append(numod.compile(step)) or made[0])
+    actual, replayed = trained("cuda", lambda step: made.append(numod.compile(step)) or made[0])
     calls = machine.calls - before
-    for (loss, gradient), (other, slope) in zip(expected, found):
+    for (loss, gradient), (other, slope) in zip(expected, actual):
         np.testing.assert_allclose(other, loss, rtol=1e-5)
         np.testing.assert_allclose(slope, gradient, rtol=1e-3, atol=1e-5)
-    for name, each in state.items():
-        np.testing.assert_allclose(replayed[name], each, rtol=1e-4, atol=1e-5, err_msg=name)
+    for name, tensor in state.items():
+        np.testing.assert_allclose(replayed[name], tensor, rtol=1e-4, atol=1e-5, err_msg=name)
     kernels = calls["cuGraphAddKernelNode"] // calls["cuGraphInstantiateWithFlags"]
     assert f"{kernels} launches as one graph" in made[0].explain()
     assert calls["cuGraphInstantiateWithFlags"] == 4 and calls["cuGraphLaunch"] == 6  # as all results are kept here
@@ -112,7 +112,7 @@ def test_memory_that_comes_again_is_not_told_again(machine: Machine) -> None:
 
 def test_memory_that_several_tensors_hold(machine: Machine) -> None:
     b = numod.arange(12.0, device="cuda")
-    bits, given = b.view(numod.int32), b.detach().view(numod.int32)  # storages of their own over its memory
+    bits, bits_on_host = b.view(numod.int32), b.detach().view(numod.int32)  # storages of their own over its memory
 
     def function(x: numod.Tensor, y: numod.Tensor) -> tuple:
         b.add_(x.cumsum(0))
@@ -122,11 +122,11 @@ def test_memory_that_several_tensors_hold(machine: Machine) -> None:
         y.fill_(7)
         return c, d, b.sum(), bits.cumsum(0)
 
-    x, found, compiled = numod.ones(12, device="cuda"), [], numod.compile(function)
+    x, results, compiled = numod.ones(12, device="cuda"), [], numod.compile(function)
     for call in (function, compiled):
         b.copy_(numod.arange(12.0))
-        found.append([[each.tolist() for each in call(x, given)] for _ in range(4)])
-    assert found[0] == found[1]
+        results.append([[tensor.tolist() for tensor in call(x, bits_on_host)] for _ in range(4)])
+    assert results[0] == results[1]
 
 
 def test_without_room_for_a_graph_kernels_run_in_turn(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,13 +138,13 @@ def test_without_room_for_a_graph_kernels_run_in_turn(machine: Machine, monkeypa
         monkeypatch.setattr(
             x.device.backend, "graph", lambda *_: (_ for _ in ()).throw(RuntimeError("CUDA error: out of memory"))
         )
-        kept = []
+        earlier = []
         for _ in range(5):  # other memory each time
             numod.manual_seed(1)
-            kept.append(step(x))
+            earlier.append(step(x))
         numod.manual_seed(1)
         expected = step.function(x).tolist()
-    assert all(each.tolist() == expected for each in kept)
+    assert all(tensor.tolist() == expected for tensor in earlier)
 
 
 def test_kernels_of_one_graph_wait_for_what_they_read_and_overwrite(machine: Machine) -> None:
@@ -160,8 +160,8 @@ def test_kernels_of_one_graph_wait_for_what_they_read_and_overwrite(machine: Mac
 
     expected = [(a.cpu(), b.cpu(), c.cpu()) for a, b, c in [chain.function(x.clone(), y.clone())]]
     for _ in range(4):
-        found = chain(x.clone(), y.clone())
-        assert all(a.tolist() == b.tolist() for a, b in zip(expected[0], found))
+        actual = chain(x.clone(), y.clone())
+        assert all(a.tolist() == b.tolist() for a, b in zip(expected[0], actual))
     assert "as one graph" in chain.explain()
 
 
@@ -172,9 +172,9 @@ def test_models_whose_loss_is_outside(machine: Machine) -> None:
     for _ in range(4):
         x = numod.randn(5, 3, device="cuda", requires_grad=True)
         slopes = []
-        for each in (compiled, model):
+        for callee in (compiled, model):
             model.zero_grad()
-            each(x).square().sum().backward()
+            callee(x).square().sum().backward()
             slopes.append([x.grad.tolist(), *(parameter.grad.tolist() for parameter in model.parameters())])
             x.grad = None
         for a, b in zip(*slopes):

@@ -38,19 +38,26 @@ GPU = numod.device("cuda:0")
 
 @pytest.mark.ptx
 def test_every_op_is_accounted_for() -> None:
-    found = {
-        type(each).__name__ for each in op.every_op() if type(each).__module__.startswith(("numod.ops", "numod.core"))
+    kinds = {
+        type(operation).__name__
+        for operation in op.every_op()
+        if type(operation).__module__.startswith(("numod.ops", "numod.core"))
     }
-    assert found - {*KERNELS, *COMPOSED, *CPU, *ALWAYS, "Factorization", "Permutation"} == set()
+    assert kinds - {*KERNELS, *COMPOSED, *CPU, *ALWAYS, "Factorization", "Permutation"} == set()
 
 
 def test_factorizations_are_accounted_for() -> None:
-    assert {each.name for each in op.every_op() if isinstance(each, Factorization)} == {*MAKERS, *NO_KERNEL}
+    assert {operation.name for operation in op.every_op() if isinstance(operation, Factorization)} == {
+        *MAKERS,
+        *NO_KERNEL,
+    }
 
 
 @pytest.mark.parametrize("name", NO_KERNEL)
 def test_what_has_no_kernel_says_so(name: str) -> None:
-    factorization = next(each for each in op.every_op() if each.name == name and isinstance(each, Factorization))
+    factorization = next(
+        operation for operation in op.every_op() if operation.name == name and isinstance(operation, Factorization)
+    )
     matrix = layout((3, 3), dtypes.float64, GPU)
     with pytest.raises(
         NotImplementedError, match=rf"linalg.{name}: there is no kernel for cuda:0; move the matrix with .cpu\(\) first"

@@ -28,12 +28,12 @@ START = (
 
 def run(body: str, blocks: int = 1, threads: int = 64) -> np.ndarray:
     """What a kernel wrote to 64 words that were 0."""
-    own = Machine(1 << 16)
-    module = own.load(f"{HEAD}{START}{body}\nret;\n}}\n")
-    out = own.allocate(256)
-    own.host(out, 256, True)
-    own.launch(own.kernels[own.entry(module, "kernel") - 1], blocks, threads, np.uint64(out).tobytes())
-    return own.memory.bytes[out - own.origin :][:256].view("u4")
+    machine = Machine(1 << 16)
+    module = machine.load(f"{HEAD}{START}{body}\nret;\n}}\n")
+    out = machine.allocate(256)
+    machine.host(out, 256, True)
+    machine.launch(machine.kernels[machine.entry(module, "kernel") - 1], blocks, threads, np.uint64(out).tobytes())
+    return machine.memory.bytes[out - machine.origin :][:256].view("u4")
 
 
 def test_the_machine_runs_branches_barriers_and_shared_memory() -> None:
@@ -105,8 +105,8 @@ def test_the_machine_adds_atomically() -> None:
 
 def test_the_machine_exchanges_what_is_as_expected() -> None:
     """One thread of 64 finds the zero, and the others what that one wrote."""
-    found = run("atom.global.cas.b32 %r5, [%rd1], 0, 7;")
-    assert found.tolist() == [7] + [0] * 63
+    result = run("atom.global.cas.b32 %r5, [%rd1], 0, 7;")
+    assert result.tolist() == [7] + [0] * 63
     assert exchanged(np.array([1, 2]), np.array([1, 1]), np.array([5, 6])).tolist() == [5, 2]
 
 
@@ -122,24 +122,24 @@ def test_the_machine_multiplies_matrices() -> None:
             np.zeros((32, count), dtype if k < 2 else "f4")
             for k, count in enumerate((FRAGMENTS[shape, "a"][0], FRAGMENTS[shape, "b"][0], 4))
         ]
-        kept = [(each.view("u4") >> 16).astype("u2") if kind == "bf16" else each for each in (a, b)] + [c]
+        operands = [(operand.view("u4") >> 16).astype("u2") if kind == "bf16" else operand for operand in (a, b)] + [c]
         for lane in range(32):
             g, t = lane // 4, lane % 4
             near = [(g, t), (g + 8, t), (g, t + 4), (g + 8, t + 4)]  # words of a, in units of registers
             width = 1 if kind == "tf32" else 2
-            for register, (row, place) in enumerate(near):
-                lanes[0][lane, register * width : (register + 1) * width] = kept[0][
-                    row, place * width : (place + 1) * width
+            for register, (row, column) in enumerate(near):
+                lanes[0][lane, register * width : (register + 1) * width] = operands[0][
+                    row, column * width : (column + 1) * width
                 ]
-            for register, place in enumerate((t, t + 4)):
-                lanes[1][lane, register * width : (register + 1) * width] = kept[1][
-                    place * width : (place + 1) * width, g
+            for register, row in enumerate((t, t + 4)):
+                lanes[1][lane, register * width : (register + 1) * width] = operands[1][
+                    row * width : (row + 1) * width, g
                 ]
             lanes[2][lane] = [c[g, 2 * t], c[g, 2 * t + 1], c[g + 8, 2 * t], c[g + 8, 2 * t + 1]]
-        found = matrices(shape, kind, lanes[0].view("u4")[None], lanes[1].view("u4")[None], lanes[2][None])[0]
+        actual = matrices(shape, kind, lanes[0].view("u4")[None], lanes[1].view("u4")[None], lanes[2][None])[0]
         expected = a @ b + c
         assert all(
-            found[lane].tolist() == [expected[lane // 4 + 8 * h, lane % 4 * 2 + e] for h in (0, 1) for e in (0, 1)]
+            actual[lane].tolist() == [expected[lane // 4 + 8 * h, lane % 4 * 2 + e] for h in (0, 1) for e in (0, 1)]
             for lane in range(32)
         )
     with pytest.raises(Fault, match="more bits"):
@@ -162,11 +162,11 @@ def test_the_machine_deals_matrices_to_a_warp(turned: bool) -> None:
             "mov.u32 %r2, wide;\nshl.b32 %r3, %r1, 4;\nadd.s32 %r8, %r2, %r3;\nsub.s32 %r4, 496, %r3;\nadd.s32 "
             f"%r4, %r4, %r2;\n{filled}bar.sync 0;\n{read}st.global.u32 [%rd3], {register};"
         )
-        found = run(".shared .align 16 .b8 wide[512];\n" + body, threads=32)[:32]
+        result = run(".shared .align 16 .b8 wide[512];\n" + body, threads=32)[:32]
         for k in range(32):
             row, column = k // 4, 2 * (k % 4)
             places = [(column, row), (column + 1, row)] if turned else [(row, column), (row, column + 1)]
-            assert [int(found[k]) & 0xFFFF, int(found[k]) >> 16] == [8 * (31 - 8 * matrix - i) + j for i, j in places]
+            assert [int(result[k]) & 0xFFFF, int(result[k]) >> 16] == [8 * (31 - 8 * matrix - i) + j for i, j in places]
 
 
 def test_the_machine_finds_blocks_that_write_one_place() -> None:
@@ -188,9 +188,9 @@ def test_the_machine_rounds_once() -> None:
         ("rm", lambda lower, upper, value: lower <= value < upper),
         ("rp", lambda lower, upper, value: lower < value <= upper),
     ):
-        found = directed(odd, how)
-        beside = np.nextafter(found, np.float32(np.inf if how == "rm" else -np.inf))
-        ends = (found, beside) if how == "rm" else (beside, found)
+        actual = directed(odd, how)
+        beside = np.nextafter(actual, np.float32(np.inf if how == "rm" else -np.inf))
+        ends = (actual, beside) if how == "rm" else (beside, actual)
         assert all(
             right(Fraction(float(lower)), Fraction(float(upper)), value) for lower, upper, value in zip(*ends, exact)
         )

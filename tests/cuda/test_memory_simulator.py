@@ -50,14 +50,14 @@ def test_training_keeps_memory_level():
 
 
 def test_a_limit_gives_an_error_with_sizes_and_nothing_is_lost():
-    held = numod.arange(5, device="cuda")
+    kept_alive = numod.arange(5, device="cuda")
     cuda.set_per_process_memory_fraction(0.0)
     try:
         with pytest.raises(cuda.OutOfMemoryError, match=r"Tried to allocate 4\.00 MiB"):
             numod.ones(1 << 20, device="cuda")
     finally:
         cuda.set_per_process_memory_fraction(1.0)
-    assert numod.ones(1 << 10, device="cuda").sum().item() == 1024 and held.tolist() == [0, 1, 2, 3, 4]
+    assert numod.ones(1 << 10, device="cuda").sum().item() == 1024 and kept_alive.tolist() == [0, 1, 2, 3, 4]
 
 
 def test_streams_and_events():

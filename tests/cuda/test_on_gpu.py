@@ -34,18 +34,18 @@ def trained(name: str, compiled: bool, device: str) -> tuple[list[float], dict[s
         for turn in range(4):
             numod.manual_seed(turn)
             losses.append(step(*inputs).item())
-    return losses, {key: each.cpu() for key, each in model.state_dict().items()}
+    return losses, {key: tensor.cpu() for key, tensor in model.state_dict().items()}
 
 
 @pytest.mark.parametrize("name", zoo.MODELS)
 def test_the_zoo_trains_as_on_the_cpu(name: str) -> None:
     wanted, state = trained(name, False, "cpu")
     for compiled in (False, True):
-        losses, found = trained(name, compiled, "cuda")
+        losses, actual = trained(name, compiled, "cuda")
         np.testing.assert_allclose(losses, wanted, rtol=2e-3, atol=1e-4)
-        for key, each in state.items():
+        for key, tensor in state.items():
             np.testing.assert_allclose(
-                found[key].float().numpy(), each.float().numpy(), rtol=1e-2, atol=2e-3, err_msg=key
+                actual[key].float().numpy(), tensor.float().numpy(), rtol=1e-2, atol=2e-3, err_msg=key
             )
 
 
@@ -88,8 +88,8 @@ def test_memory_is_used_again_and_told() -> None:
     cuda.reset_peak_memory_stats()
     before = cuda.memory_allocated()
     x = numod.zeros(1 << 20, device="cuda")
-    address, held, most = x.data_ptr(), cuda.memory_allocated(), cuda.max_memory_allocated()
-    assert held == before + (1 << 22) <= most
+    address, allocated, most = x.data_ptr(), cuda.memory_allocated(), cuda.max_memory_allocated()
+    assert allocated == before + (1 << 22) <= most
     del x
     again = numod.zeros(1 << 20, device="cuda").data_ptr()
     assert again == address and cuda.memory_allocated() == before

@@ -105,10 +105,10 @@ def test_the_rest_is_measured_in_a_new_process_where_a_kernel_broke_the_gpu(
     assert (
         told.count("before") == told.count("FAILED") == 1 and "behind" in told and "a new one measures the rest" in told
     )
-    found = json.loads((tmp_path / "report.json").read_text())
+    report = json.loads((tmp_path / "report.json").read_text())
     assert (
-        found["ended"] == [["check", "before", True], ["check", "bad", False], ["check", "behind", True]]
-        and found["rows"]["behind"]["error"] < 1e-6
+        report["ended"] == [["check", "before", True], ["check", "bad", False], ["check", "behind", True]]
+        and report["rows"]["behind"]["error"] < 1e-6
     )
     with pytest.raises(SystemExit):
         perf.main(["--resume"])

@@ -21,9 +21,9 @@ def test_kernels_on_a_gpu_have_its_time() -> None:
     expected = net(x)
     for _ in range(2):  # planned before the profiler, and while it is on
         with profile(with_jit=True) as prof:
-            found = net(x)
+            actual = net(x)
             new = (x * 2.5).exp().sum()
-        assert numod.equal(found, expected) and new.item() > 0
+        assert numod.equal(actual, expected) and new.item() > 0
         kernels = [event for event in prof.events() if event.category == "kernel"]
         assert len(kernels) >= 5 and all(kernel.device_time_total > 0 for kernel in kernels)
         (relu,) = [event for event in prof.events() if event.name == "numod::relu"]

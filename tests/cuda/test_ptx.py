@@ -64,9 +64,9 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return lambda *arguments: None
 
     lower = compiler._compile_pyfunc_with_fixup
-    lowered = lru_cache(1)(lambda *given, **settings: lower(*given, cc=CAPABILITIES[0], **settings))
+    lowered = lru_cache(1)(lambda *args, **settings: lower(*args, cc=CAPABILITIES[0], **settings))
     monkeypatch.setattr(
-        compiler, "_compile_pyfunc_with_fixup", lambda *given, cc, **settings: lowered(*given, **settings)
+        compiler, "_compile_pyfunc_with_fixup", lambda *args, cc, **settings: lowered(*args, **settings)
     )
     monkeypatch.setattr(cuda, "compile", compile_to_ptx)
     monkeypatch.setattr(cuda, "capability", lambda: CAPABILITIES[0])
@@ -533,12 +533,12 @@ for kind in (numod.bfloat16, numod.float32):
 
 
 def test_numbas_own_target_compiles_products() -> None:
-    found = subprocess.run([sys.executable, "-c", OWN], capture_output=True, text=True, timeout=300)
-    if "pip install 'numod[cuda]'" in found.stderr:
+    completed = subprocess.run([sys.executable, "-c", OWN], capture_output=True, text=True, timeout=300)
+    if "pip install 'numod[cuda]'" in completed.stderr:
         pytest.skip("it does not find NVIDIA's compiler here")
-    assert found.returncode == 0, found.stderr
+    assert completed.returncode == 0, completed.stderr
     assert (
-        found.stdout.count(".shared .align 16") >= 2
-        and "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32" in found.stdout
-        and "fma.rn.f32" in found.stdout
+        completed.stdout.count(".shared .align 16") >= 2
+        and "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32" in completed.stdout
+        and "fma.rn.f32" in completed.stdout
     )

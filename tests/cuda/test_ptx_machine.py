@@ -40,14 +40,14 @@ def machine() -> Iterator[Machine]:
         yield made
 
 
-def same(found: numod.Tensor, expected: numod.Tensor, tolerance: float = 1e-5) -> None:
-    assert found.device.type == "cuda" and found.dtype is expected.dtype and found.shape == expected.shape
-    found, expected = (each.detach().cpu() for each in (found, expected))
-    if found.is_floating_point() or found.is_complex():
-        found, expected = (
-            each.to(numod.complex128 if each.is_complex() else numod.float64) for each in (found, expected)
+def same(actual: numod.Tensor, expected: numod.Tensor, tolerance: float = 1e-5) -> None:
+    assert actual.device.type == "cuda" and actual.dtype is expected.dtype and actual.shape == expected.shape
+    actual, expected = (tensor.detach().cpu() for tensor in (actual, expected))
+    if actual.is_floating_point() or actual.is_complex():
+        actual, expected = (
+            tensor.to(numod.complex128 if tensor.is_complex() else numod.float64) for tensor in (actual, expected)
         )
-    np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=tolerance, atol=tolerance)
+    np.testing.assert_allclose(actual.numpy(), expected.numpy(), rtol=tolerance, atol=tolerance)
 
 
 def check(function: Callable, *tensors: numod.Tensor, tolerance: float = 1e-5, gradients: bool = True) -> None:
@@ -61,11 +61,11 @@ def check(function: Callable, *tensors: numod.Tensor, tolerance: float = 1e-5, g
         outs = [*out] if isinstance(out, tuple | list) else [out]
         asked = [out for out in outs if out.requires_grad]
         if asked:
-            sum((each * weight(each.shape, each.dtype).to(device)).sum() for each in asked).backward()
+            sum((tensor * weight(tensor.shape, tensor.dtype).to(device)).sum() for tensor in asked).backward()
         ends.append([*outs, *(leave.grad for leave in leaves if leave.grad is not None)])
     assert len(ends[0]) == len(ends[1])
-    for expected, found in zip(*ends):
-        same(found, expected, tolerance)
+    for expected, actual in zip(*ends):
+        same(actual, expected, tolerance)
 
 
 def weight(shape: tuple, dtype: numod.dtype) -> numod.Tensor:
@@ -154,10 +154,10 @@ def test_memory_read_as_another_dtype() -> None:
     )
 
     def shift(x: numod.Tensor) -> numod.Tensor:
-        x, own = x.clone(), x.clone()
+        x, unshared = x.clone(), x.clone()
         # of memory that two storages hold: read whole before it is written
         x[1:] = x.view(numod.int32)[:-1].view(numod.float32)
-        return x, own.resize_(2000)[:1000]
+        return x, unshared.resize_(2000)[:1000]
 
     check(shift, made(1000), gradients=False)
 
@@ -261,7 +261,7 @@ def on_tensor_cores(
     before = len(machine.kernels)
     check(function, *tensors, tolerance=tolerance, gradients=gradients)
     assert all(
-        "mma" in {each.parts[0] for each in kernel.program.code}
+        "mma" in {instruction.parts[0] for instruction in kernel.program.code}
         for kernel in machine.kernels[before:]
         if "_blocks_" in kernel.name
     )
@@ -292,7 +292,7 @@ def test_tensor_cores_take_matrices_as_they_lie(sizes: tuple, left: bool, right:
         numod.randint(-2, 3, (2, *(shape[::-1] if turned else shape))).half()
         for shape, turned in (((rows, inner), left), ((inner, columns), right))
     )
-    a, b = (each.mT if turned else each for each, turned in ((a, left), (b, right)))
+    a, b = (tensor.mT if turned else tensor for tensor, turned in ((a, left), (b, right)))
     on_tensor_cores(
         machine, lambda a, b: (a @ b, a[1] @ b[0], a[1, :, 1:] @ b[0, 1:], a[0, 1:, :8] @ b[1, :8, 2:]), a, b
     )
@@ -340,11 +340,11 @@ def test_great_tile_of_tensor_cores(left: bool, right: bool, machine: Machine, m
     )
     on_tensor_cores(machine, lambda a, b: (a.t() if left else a) @ (b.t() if right else b), a, b)
     moved = a.cuda().t() if left else a.cuda(), b.cuda().t() if right else b.cuda()
-    found = counted(machine, lambda: moved[0] @ moved[1])
+    actual = counted(machine, lambda: moved[0] @ moved[1])
     # some write alone
     assert (
-        found["shared loads passes"] == 4 * found["shared loads"]
-        and found["shared stores passes"] <= 4 * found["shared stores"]
+        actual["shared loads passes"] == 4 * actual["shared loads"]
+        and actual["shared stores passes"] <= 4 * actual["shared stores"]
     )
 
 
@@ -416,9 +416,9 @@ def test_attention_by_tiles(depth: int, width: int, mask: str, dropped: float) -
 
     def attend(query: numod.Tensor, key: numod.Tensor, value: numod.Tensor) -> numod.Tensor:
         numod.manual_seed(0)
-        query, key, value = (each.transpose(1, 2) for each in (query, key, value))
-        given = allowed if allowed is None else allowed.to(query.device)
-        return F.scaled_dot_product_attention(query, key, value, given, dropped, mask == "causal")
+        query, key, value = (tensor.transpose(1, 2) for tensor in (query, key, value))
+        moved_mask = allowed if allowed is None else allowed.to(query.device)
+        return F.scaled_dot_product_attention(query, key, value, moved_mask, dropped, mask == "causal")
 
     check(attend, *heads, tolerance=1e-4)
 
@@ -499,11 +499,11 @@ def test_recurrent(name: str) -> None:
     layer = getattr(nn, name)(5, 9)
     moved = copy.deepcopy(layer).cuda()
     x = made(3, 5) if name.endswith("Cell") else made(4, 3, 5)
-    found, expected = moved(x.cuda()), layer(x)
-    first = [each[0] if isinstance(each, tuple) else each for each in (found, expected)]
+    actual, expected = moved(x.cuda()), layer(x)
+    first = [result[0] if isinstance(result, tuple) else result for result in (actual, expected)]
     same(*first, 1e-5)
-    for each in first:
-        (each * each).sum().backward()
+    for result in first:
+        (result * result).sum().backward()
     for here, there in zip(moved.parameters(), layer.parameters()):
         same(here.grad, there.grad, 1e-4)
 
@@ -613,10 +613,10 @@ def test_folds_by_index_have_a_thread_for_each_element(dtype: numod.dtype, machi
 
     check(fold, x, y, gradients=False, tolerance={numod.float32: 1e-4, numod.float16: 2e-3}.get(dtype, 1e-12))
     assert any(
-        "cas" in each.parts
+        "cas" in instruction.parts
         for kernel in machine.kernels
         if "scatter_reduce_prod" in kernel.name
-        for each in kernel.program.code
+        for instruction in kernel.program.code
     )
 
 
@@ -650,7 +650,7 @@ def test_sums_by_index_in_order_where_asked_for() -> None:
         ]
 
     # the machine's last threads add first
-    assert all(found != expected for found, expected in zip(sums("cuda"), sums("cpu")))
+    assert all(actual != expected for actual, expected in zip(sums("cuda"), sums("cpu")))
     try:
         numod.use_deterministic_algorithms(True)
         assert sums("cuda") == sums("cpu")
@@ -713,10 +713,10 @@ def test_long_rows_sorted_by_digits(dtype: numod.dtype, machine: Machine, monkey
     before = {kernel.name for kernel in machine.kernels}
     check(lambda x: (*x.sort(1), *x.sort(1, descending=True)), x, gradients=False)
     assert any("move_digits" in name for name in {kernel.name for kernel in machine.kernels} - before)
-    found = counted(machine, x.cuda().sort)
+    result = counted(machine, x.cuda().sort)
     assert (
-        found["shared loads passes"] <= 3 * found["shared loads"]
-        and found["shared stores passes"] <= 4 * found["shared stores"]
+        result["shared loads passes"] <= 3 * result["shared loads"]
+        and result["shared stores passes"] <= 4 * result["shared stores"]
     )
 
 
@@ -782,8 +782,8 @@ def test_optimizers(name: str, machine: Machine) -> None:
             optimizer.step()
         # one for all parameters, once their state is there
         assert machine.calls["cuLaunchKernelEx"] - launches == (network is twin)
-    for found, expected in zip(twin.parameters(), model.parameters()):
-        same(found, expected, 1e-4)
+    for actual, expected in zip(twin.parameters(), model.parameters()):
+        same(actual, expected, 1e-4)
 
 
 def test_what_is_made_beside_tensors_has_its_device() -> None:
@@ -827,10 +827,10 @@ def test_a_compiled_step() -> None:
             return loss
 
         losses.append([step(inputs, target) for _ in range(3)])
-    for expected, found in zip(*losses):
-        same(found, expected, 1e-4)
-    for found, expected in zip(twin.state_dict().values(), model.state_dict().values()):
-        same(found, expected, 1e-3)
+    for expected, actual in zip(*losses):
+        same(actual, expected, 1e-4)
+    for result, expected in zip(twin.state_dict().values(), model.state_dict().values()):
+        same(result, expected, 1e-3)
 
 
 def test_an_index_outside_is_told() -> None:
@@ -901,8 +901,8 @@ def test_neighbouring_threads_share_sectors(machine: Machine) -> None:
 def test_four_elements_at_once(machine: Machine) -> None:
     x, y = made(4099).cuda(), made(4099, dtype=numod.float16).cuda()
     for n in (4096, 3):
-        found = counted(machine, lambda n=n: x[:n] * 2)
-        assert (found["global loads"], found["global stores"]) == ((n // 128,) * 2 if n > 3 else (1, 1))
+        actual = counted(machine, lambda n=n: x[:n] * 2)
+        assert (actual["global loads"], actual["global stores"]) == ((n // 128,) * 2 if n > 3 else (1, 1))
     for first in range(1, 5):  # places that are no multiples of 16 bytes, unless that is 4
         same(
             x[first:4091] * y[8 - first : 4099 - 2 * first], x.cpu()[first:4091] * y.cpu()[8 - first : 4099 - 2 * first]
@@ -920,11 +920,11 @@ def test_running_totals_read_and_write_four_elements_at_once(machine: Machine) -
     x = made(8, 1024).cuda()
     # places take twice as many bytes, and accesses
     for function, results in ((lambda: x.cumsum(1), 1), (lambda: x.cummax(1), 3)):
-        found = counted(machine, function)
+        result = counted(machine, function)
         # the second time from the L1 cache
-        assert (found["global loads"], found["global stores"]) == (2 * x.numel() // 128, results * x.numel() // 128)
+        assert (result["global loads"], result["global stores"]) == (2 * x.numel() // 128, results * x.numel() // 128)
         # of eight bytes a thread: no bank is waited for
-        assert results > 1 or found["shared loads passes"] <= 2 * found["shared loads"]
+        assert results > 1 or result["shared loads passes"] <= 2 * result["shared loads"]
     y = made(3, 1029).cuda()
     check(
         lambda y: (y[:, 1:].cumsum(1), *y[:, 2:].cummax(1), y[:, 1:1026].long().cumsum(1)),
@@ -985,22 +985,22 @@ def test_large_factorizations(dtype: numod.dtype, monkeypatch: pytest.MonkeyPatc
     a = a + 1j * made(37, 37).tril() if dtype.is_complex else a
     check(lambda p: numod.linalg.cholesky(p), a @ a.mH + numod.eye(37), tolerance=1e-3, gradients=False)
     for matrix in (a[:34], numod.stack((a[:26, :21], a[3:29, :21])))[: 1 if dtype.is_complex else 2]:
-        found, expected = numod.linalg.lu_factor(matrix.cuda()), numod.linalg.lu_factor(matrix)
-        same(found[1], expected[1])
-        same(found[0], expected[0], 1e-3)
+        actual, expected = numod.linalg.lu_factor(matrix.cuda()), numod.linalg.lu_factor(matrix)
+        same(actual[1], expected[1])
+        same(actual[0], expected[0], 1e-3)
     check(lambda a, b: numod.linalg.solve(a, b), a, b, tolerance=1e-3, gradients=False)
     for matrix in (a[:26, :21], numod.stack((a[:21], a[3:24]))[..., :27])[: 1 if dtype.is_complex else 2]:
         values = numod.linalg.svdvals(matrix.to(numod.complex128 if dtype.is_complex else numod.float64))
-        u, found, v = (each.cpu() for each in numod.linalg.svd(matrix.cuda(), full_matrices=False))
-        assert ((found - values).abs().amax() / values.amax() < 4e-7) and (
-            (u * found.unsqueeze(-2)) @ v - matrix
+        u, actual, v = (tensor.cpu() for tensor in numod.linalg.svd(matrix.cuda(), full_matrices=False))
+        assert ((actual - values).abs().amax() / values.amax() < 4e-7) and (
+            (u * actual.unsqueeze(-2)) @ v - matrix
         ).abs().max() < 2e-5
         assert (u.mH @ u - numod.eye(21)).abs().max() < 1e-5
     for matrix in (a[:21, :21] + a[:21, :21].mH, numod.zeros(21, 21, dtype=dtype), -numod.ones(21, 21, dtype=dtype))[
         : 1 if dtype.is_complex else 3
     ]:
         expected = numod.linalg.eigvalsh(matrix.to(numod.complex128 if dtype.is_complex else numod.float64))
-        values, vectors = (each.cpu() for each in numod.linalg.eigh(matrix.cuda()))
+        values, vectors = (tensor.cpu() for tensor in numod.linalg.eigh(matrix.cuda()))
         same(numod.linalg.eigvalsh(matrix.tril().cuda()), values, 1e-5)
         assert (values - expected).abs().max() <= 8e-7 * expected.abs().max()
         assert (matrix @ vectors - vectors * values).abs().max() < 1e-4 and (

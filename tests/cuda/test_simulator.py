@@ -27,9 +27,9 @@ pytestmark = [
 ]
 
 
-def same(found: numod.Tensor, expected: numod.Tensor, tolerance: float = 1e-5) -> None:
-    assert found.device.type == "cuda" and found.dtype is expected.dtype and found.shape == expected.shape
-    np.testing.assert_allclose(found.detach().cpu().numpy(), expected.detach().numpy(), rtol=tolerance, atol=tolerance)
+def same(actual: numod.Tensor, expected: numod.Tensor, tolerance: float = 1e-5) -> None:
+    assert actual.device.type == "cuda" and actual.dtype is expected.dtype and actual.shape == expected.shape
+    np.testing.assert_allclose(actual.detach().cpu().numpy(), expected.detach().numpy(), rtol=tolerance, atol=tolerance)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -58,8 +58,8 @@ def test_tensors_without_dimensions_stay_on_the_cpu(kind: numod.dtype) -> None:
 @pytest.mark.parametrize("dim", [0, 1, -1])
 def test_reductions(name: str, dim: int) -> None:
     x = numod.randn(7, 5, 3)
-    found, expected = (getattr(each, name)(dim=dim) for each in (x.cuda(), x))
-    for a, b in zip(found, expected) if isinstance(found, tuple) else [(found, expected)]:
+    actual, expected = (getattr(tensor, name)(dim=dim) for tensor in (x.cuda(), x))
+    for a, b in zip(actual, expected) if isinstance(actual, tuple) else [(actual, expected)]:
         same(a, b)
 
 
@@ -108,7 +108,7 @@ def test_matmul_by_other_tiles(tile: block.Tile, monkeypatch: pytest.MonkeyPatch
     a, b = numod.randn(17, 9).double(), numod.randn(9, 19).double()
     run, constants = matmul._gpu_product("tiles", a.cuda()._layout, b.cuda()._layout, (1,), (0,), (0,))
     out = numod.zeros(17, 19, dtype=numod.float64, device="cuda")
-    run(*(each._storage.data for each in (a.cuda(), b.cuda(), out)), *constants)
+    run(*(tensor._storage.data for tensor in (a.cuda(), b.cuda(), out)), *constants)
     same(out, a @ b, 1e-12)
 
 
@@ -125,13 +125,13 @@ CONVOLUTIONS = [  # shapes of x and weight, and settings
 @pytest.mark.parametrize(("x", "weight", "settings"), CONVOLUTIONS)
 def test_convolutions(x: tuple, weight: tuple, settings: dict) -> None:
     numod.manual_seed(0)
-    found, given = [], (numod.randn(*x).double(), numod.randn(*weight).double())
+    results, inputs = [], (numod.randn(*x).double(), numod.randn(*weight).double())
     for device in ("cuda", "cpu"):
-        leaves = [each.to(device).detach().requires_grad_() for each in given]
+        leaves = [tensor.to(device).detach().requires_grad_() for tensor in inputs]
         out = getattr(F, f"conv{len(x) - 2}d")(*leaves, **settings)
         (out * out).sum().backward()
-        found.append([out, *(leave.grad for leave in leaves)])
-    for here, there in zip(*found):
+        results.append([out, *(leave.grad for leave in leaves)])
+    for here, there in zip(*results):
         same(here, there, 1e-10)
 
 
@@ -145,15 +145,15 @@ def test_random_numbers_are_those_of_the_cpu() -> None:
 
 def test_indexing_joining_and_scans() -> None:
     x, index = numod.randn(7, 5), numod.tensor([3, 0, 3])
-    y, place = x.cuda(), index.cuda()
-    same(y[place], x[index])
+    y, index_there = x.cuda(), index.cuda()
+    same(y[index_there], x[index])
     same(y[y > 0], x[x > 0])
     same(y[1:, ::2], x[1:, ::2])
     same(numod.cat((y, y), 1), numod.cat((x, x), 1))
     same(y.cumsum(0), x.cumsum(0))
     same(y.softmax(1), x.softmax(1))
-    same(y.gather(1, place.reshape(1, 3)), x.gather(1, index.reshape(1, 3)))
-    same(numod.zeros(7, 5).cuda().index_add_(0, place, y[:3]), numod.zeros(7, 5).index_add_(0, index, x[:3]))
+    same(y.gather(1, index_there.reshape(1, 3)), x.gather(1, index.reshape(1, 3)))
+    same(numod.zeros(7, 5).cuda().index_add_(0, index_there, y[:3]), numod.zeros(7, 5).index_add_(0, index, x[:3]))
     same(
         numod.zeros(3).cuda().index_copy_(0, (numod.arange(40) % 3).cuda(), numod.arange(40.0).cuda()),
         numod.tensor([39.0, 37.0, 38.0]),
@@ -165,21 +165,21 @@ def test_indexing_joining_and_scans() -> None:
 def test_order(kind: numod.dtype) -> None:
     x = (numod.randn(3, 7) * 3).abs().to(kind)
     y = x.cuda()
-    for found, expected in zip(
+    for actual, expected in zip(
         (*y.sort(descending=True), *y.sort(0), *y.topk(2), *y.cummax(1)),
         (*x.sort(descending=True), *x.sort(0), *x.topk(2), *x.cummax(1)),
     ):
-        same(found, expected)
-    for name, given in {"median": (1,), "kthvalue": (2, 1), "cummin": (0,)}.items():
-        same(getattr(y, name)(*given)[0], getattr(x, name)(*given)[0])
+        same(actual, expected)
+    for name, numbers in {"median": (1,), "kthvalue": (2, 1), "cummin": (0,)}.items():
+        same(getattr(y, name)(*numbers)[0], getattr(x, name)(*numbers)[0])
     same(y.cumprod(0), x.cumprod(0))
     same(y.mode(1)[0], x.mode(1)[0])
     same(y.unique(dim=0), x.unique(dim=0))
     same(numod.searchsorted(y[0].sort()[0], y, right=True), numod.searchsorted(x[0].sort()[0], x, right=True))
-    for found, expected in zip(
+    for actual, expected in zip(
         y.unique(return_inverse=True, return_counts=True), x.unique(return_inverse=True, return_counts=True)
     ):
-        same(found, expected)
+        same(actual, expected)
 
 
 @pytest.mark.parametrize(
@@ -191,9 +191,9 @@ def test_rows_sorted_by_blocks_and_merged(n: int, kind: numod.dtype) -> None:
     if kind is numod.float32 and n > 9:
         x[1, 4:9] = numod.tensor([float("nan"), 0.0, -0.0, float("inf"), float("nan")])
     for descending in (False, True):
-        found, expected = x.cuda().sort(1, descending), x.sort(1, descending)
-        same(found.values, expected.values)
-        same(found.indices, expected.indices)
+        actual, expected = x.cuda().sort(1, descending), x.sort(1, descending)
+        same(actual.values, expected.values)
+        same(actual.indices, expected.indices)
     same(x.cuda().kthvalue(1 + n // 2, 1)[0], x.kthvalue(1 + n // 2, 1)[0])
 
 
@@ -205,9 +205,9 @@ def test_rows_sorted_by_blocks_digit_by_digit(monkeypatch: pytest.MonkeyPatch) -
     numod.manual_seed(0)
     x = numod.randn(1, 70)
     x[:, 5:40], x[0, 4:9] = x[:, 30:65].clone(), numod.tensor([float("nan"), 0.0, -0.0, float("inf"), float("nan")])
-    found, expected = x.cuda().sort(1, True), x.sort(1, True)
-    same(found.values, expected.values)
-    same(found.indices, expected.indices)
+    actual, expected = x.cuda().sort(1, True), x.sort(1, True)
+    same(actual.values, expected.values)
+    same(actual.indices, expected.indices)
 
 
 @pytest.mark.parametrize("half", [numod.float16, numod.bfloat16], ids=str)
@@ -244,10 +244,10 @@ def test_layers_and_their_gradients(name: str) -> None:
     numod.manual_seed(0)
     values = numod.randn(3, 3, 4, 5)
     here, there = values.clone().requires_grad_(), values.cuda().requires_grad_()
-    expected, found = LAYERS[name](here), LAYERS[name](there)
-    same(found, expected, 1e-4)
+    expected, actual = LAYERS[name](here), LAYERS[name](there)
+    same(actual, expected, 1e-4)
     (expected * expected).sum().backward()
-    (found * found).sum().backward()
+    (actual * actual).sum().backward()
     same(there.grad, here.grad, 1e-3)
 
 
@@ -264,7 +264,7 @@ def test_attention(queries: tuple, keys: tuple, values: tuple, mask: str | None,
     ends = []
     for device in ("cpu", "cuda"):
         numod.manual_seed(0)
-        given = [
+        arguments = [
             numod.randn(*shape).transpose(0, 1).contiguous().transpose(0, 1).to(device).requires_grad_()
             for shape in (queries, keys, values)
         ]
@@ -273,12 +273,12 @@ def test_attention(queries: tuple, keys: tuple, values: tuple, mask: str | None,
         lines = lines if mask == "added" else (lines > -0.5) if mask else None
         weight = numod.randn(*np.broadcast_shapes(queries[:-2], keys[:-2]), queries[-2], values[-1]).to(device)
         numod.manual_seed(1)
-        out = F.scaled_dot_product_attention(*given, lines if lines is None else lines.to(device), **options)
+        out = F.scaled_dot_product_attention(*arguments, lines if lines is None else lines.to(device), **options)
         assert device == "cpu" or out.grad_fn.name() == "AttentionBackward0"
         (out * weight).sum().backward()
-        ends.append([out, *(each.grad for each in given)])
-    for expected, found in zip(*ends):
-        same(found, expected, 1e-4)
+        ends.append([out, *(tensor.grad for tensor in arguments)])
+    for expected, actual in zip(*ends):
+        same(actual, expected, 1e-4)
 
 
 @pytest.mark.parametrize("name", ["LSTMCell", "GRUCell"])
@@ -287,8 +287,8 @@ def test_recurrent_cells(name: str) -> None:
     cell = getattr(nn, name)(3, 4)
     moved = copy.deepcopy(cell).cuda()
     x = numod.randn(5, 3)
-    expected, found = cell(x), moved(x.cuda())
-    for a, b in zip(*(each if isinstance(each, tuple) else (each,) for each in (found, expected))):
+    expected, actual = cell(x), moved(x.cuda())
+    for a, b in zip(*(result if isinstance(result, tuple) else (result,) for result in (actual, expected))):
         same(a, b, 1e-5)
 
 
@@ -298,10 +298,10 @@ def test_ctc_loss() -> None:
     targets = numod.tensor([[1, 2], [3, 3]])
     here, there = x.clone().requires_grad_(), x.cuda().requires_grad_()
     expected = F.ctc_loss(here, targets, [5, 4], [2, 1], reduction="none")
-    found = F.ctc_loss(there, targets.cuda(), [5, 4], [2, 1], reduction="none")
-    same(found, expected, 1e-4)
+    actual = F.ctc_loss(there, targets.cuda(), [5, 4], [2, 1], reduction="none")
+    same(actual, expected, 1e-4)
     expected.sum().backward()
-    found.sum().backward()
+    actual.sum().backward()
     same(there.grad, here.grad, 1e-4)
 
 
@@ -320,11 +320,11 @@ def test_rows_that_blocks_share(name: str) -> None:
     numod.manual_seed(0)
     here = numod.randn(3, 9, dtype=numod.float64).requires_grad_()
     there = here.detach().cuda().requires_grad_()
-    expected, found = ROWS[name](here), ROWS[name](there)
-    same(found, expected)
+    expected, actual = ROWS[name](here), ROWS[name](there)
+    same(actual, expected)
     weight = numod.randn(expected.shape, dtype=numod.float64)
     (expected * weight).sum().backward()
-    (found * weight.cuda()).sum().backward()
+    (actual * weight.cuda()).sum().backward()
     same(there.grad, here.grad)
 
 
@@ -337,8 +337,8 @@ def test_running_totals_by_teams_of_threads(shape: tuple, kind: numod.dtype) -> 
     if kind is numod.float32 and x.numel() > 100:
         x.view(-1)[17], x.view(-1)[5] = float("nan"), float("inf")
     for name in ("cumsum", "cumprod", "cummax", "cummin") + (("logcumsumexp",) if kind is numod.float32 else ()):
-        found, expected = getattr(x.cuda(), name)(-1), getattr(x, name)(-1)
-        for a, b in zip(found, expected) if isinstance(found, tuple) else [(found, expected)]:
+        actual, expected = getattr(x.cuda(), name)(-1), getattr(x, name)(-1)
+        for a, b in zip(actual, expected) if isinstance(actual, tuple) else [(actual, expected)]:
             same(a, b)
 
 
@@ -360,8 +360,8 @@ def test_the_place_of_an_extreme_is_the_first() -> None:
     nan = float("nan")
     x = numod.tensor([[1.0, 3, 2, 3, 0, 3, -1, 0, 3], [0, nan, 5, nan, 1, 2, 3, 4, 5], [7, 7, 7, 7, 7, 7, 7, 7, 7]])
     for name in ("max", "min"):
-        for found, expected in zip(getattr(x.cuda(), name)(1), getattr(x, name)(1)):
-            same(found, expected)
+        for actual, expected in zip(getattr(x.cuda(), name)(1), getattr(x, name)(1)):
+            same(actual, expected)
     long = numod.arange(40) % 13
     assert long.cuda().argmax().item() == 12 and long.cuda().argmin().item() == 0  # in parts, compared behind
 
@@ -420,13 +420,17 @@ def test_fourier_transforms(n: int) -> None:
     numod.manual_seed(0)
     x = numod.randn(2, n, 3, dtype=numod.float64)
     z = numod.complex(x, x.flip(0))
-    for name, given, settings in (
+    for name, signal, settings in (
         ("fft", z, {"dim": 1}), ("ifft", z[..., 0], {"norm": "ortho"}), ("rfft", x, {"dim": 1, "norm": "forward"}), ("irfft", z, {"n": n, "dim": 1}), ("rfft2", x, {}), ("hfft", z, {}),
     ):  # fmt: skip
-        same(getattr(numod.fft, name)(given.cuda(), **settings), getattr(numod.fft, name)(given, **settings), 1e-11)
+        same(
+            getattr(numod.fft, name)(signal.cuda(), **settings),
+            getattr(numod.fft, name)(signal, **settings),
+            1e-11,
+        )
     here, there = x.clone().requires_grad_(), x.cuda().requires_grad_()
-    for each in (here, there):
-        numod.fft.rfft(each, dim=1).abs().square().sum().backward()
+    for tensors in (here, there):
+        numod.fft.rfft(tensors, dim=1).abs().square().sum().backward()
     same(there.grad, here.grad, 1e-10)
 
 
@@ -442,21 +446,21 @@ def test_factorizations(name: str, dtype: numod.dtype) -> None:
     a, b = numod.randn(2, 5, 5, dtype=dtype), numod.randn(2, 5, 3, dtype=dtype)
     results = []
     for device in ("cuda", "cpu"):
-        given = [
-            each.to(device).requires_grad_(dtype is numod.float64 and name in ("cholesky", "solve", "eigvalsh"))
-            for each in (a, a @ a.mH + numod.eye(5, dtype=dtype), b)
+        operands = [
+            tensor.to(device).requires_grad_(dtype is numod.float64 and name in ("cholesky", "solve", "eigvalsh"))
+            for tensor in (a, a @ a.mH + numod.eye(5, dtype=dtype), b)
         ]
-        found = FACTORS[name](*given)
-        found = [*found] if isinstance(found, tuple) else [found]
-        if found[0].requires_grad:
-            found += [
-                each
-                for each in numod.autograd.grad(found[0].square().sum(), given, allow_unused=True)
-                if each is not None
+        actual = FACTORS[name](*operands)
+        actual = [*actual] if isinstance(actual, tuple) else [actual]
+        if actual[0].requires_grad:
+            actual += [
+                gradient
+                for gradient in numod.autograd.grad(actual[0].square().sum(), operands, allow_unused=True)
+                if gradient is not None
             ]
-        results.append(found)
-    for found, expected in zip(*results):
-        same(found, expected, 1e-8)
+        results.append(actual)
+    for there_result, expected in zip(*results):
+        same(there_result, expected, 1e-8)
 
 
 def test_indefinite_matrices() -> None:
@@ -464,11 +468,11 @@ def test_indefinite_matrices() -> None:
     a, b = numod.randn(2, 5, 5, dtype=numod.float64), numod.randn(2, 5, 3, dtype=numod.float64)
     a = a + a.mT
     a[0].diagonal().zero_()  # its blocks are of 2
-    found, expected = (numod.linalg.ldl_factor(each) for each in (a.cuda(), a))
+    actual, expected = (numod.linalg.ldl_factor(matrix) for matrix in (a.cuda(), a))
     assert (expected.pivots < 0).any() and (expected.pivots > 0).any()
-    for one, other in zip(found, expected):
+    for one, other in zip(actual, expected):
         same(one, other, 1e-11)
-    same(numod.linalg.ldl_solve(*found, b.cuda()), numod.linalg.solve(a, b), 1e-9)
+    same(numod.linalg.ldl_solve(*actual, b.cuda()), numod.linalg.solve(a, b), 1e-9)
 
 
 def test_matrices_that_are_refused() -> None:
@@ -479,9 +483,9 @@ def test_matrices_that_are_refused() -> None:
         (numod.linalg.cholesky, lower), (numod.linalg.inv, upper),
     ):  # fmt: skip
         errors = []
-        for each in (x, x.cuda()):
+        for tensor in (x, x.cuda()):
             with pytest.raises(numod.linalg.LinAlgError) as caught:
-                function(each)
+                function(tensor)
             errors.append(str(caught.value))
         assert errors[0] == errors[1]
     assert numod.linalg.cholesky_ex(-numod.eye(2).cuda()).info.item() == 1

@@ -35,7 +35,7 @@ def test_functions_take_the_parameters_of_the_protocol(backend: ModuleType, prot
 
 @pytest.mark.parametrize(("backend", "protocol"), CASES, ids=IDS)
 def test_constants_have_the_types_of_the_protocol(backend: ModuleType, protocol: type) -> None:
-    kinds = {name: kind for each in protocol.__mro__ for name, kind in vars(each).get("__annotations__", {}).items()}
+    kinds = {name: kind for base in protocol.__mro__ for name, kind in vars(base).get("__annotations__", {}).items()}
     assert {name: type(getattr(backend, name)).__name__ for name in kinds} == kinds
 
 

@@ -115,7 +115,7 @@ def test_only_tasks_take_no_lock_of_llvmlite_and_only_meanwhile(monkeypatch: pyt
 
     monkeypatch.setattr(code_library, "emit", watched)
     built(3)
-    assert counts and all(each == [0, 1] for each in counts)
+    assert counts and all(count == [0, 1] for count in counts)
     assert all(getattr(ffi.lib, name)._lock is ffi.lib._lock for name in background.UNLOCKED)
 
 

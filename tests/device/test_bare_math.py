@@ -43,21 +43,21 @@ def function() -> Callable[[str], Callable[[float], float]]:
 
 
 @pytest.mark.parametrize("suffix", ["", "f"])
-@pytest.mark.parametrize("name, own", [("rint", round), ("floor", math.floor), ("ceil", math.ceil),
+@pytest.mark.parametrize("name, reference", [("rint", round), ("floor", math.floor), ("ceil", math.ceil),
     ("trunc", math.trunc)])  # fmt: skip
-def test_rounding(name: str, own: Callable, suffix: str, function: Callable) -> None:
+def test_rounding(name: str, reference: Callable, suffix: str, function: Callable) -> None:
     got = function(name + suffix)
     for x in (0.5, 1.5, 2.5, 0.25, 7.75, 0.0, 8388607.5, 8388609.0, *([2.0**52 + 1, 1e300] if not suffix else [])):
         for signed in (x, -x):
-            assert got(signed) == own(signed) and math.copysign(1, got(signed)) == math.copysign(1, signed)
+            assert got(signed) == reference(signed) and math.copysign(1, got(signed)) == math.copysign(1, signed)
     assert got(math.inf) == math.inf and math.isnan(got(math.nan))
 
 
 @pytest.mark.parametrize("name", ["sin", "cos", "tan"])
 def test_angles(name: str, function: Callable) -> None:
-    got, narrow, own = function(name), function(f"{name}f"), getattr(math, name)
+    got, narrow, reference = function(name), function(f"{name}f"), getattr(math, name)
     for k in range(1, 400):
         for x in (k * 0.0517, -k * 3.337, k * 12345.678, k * 1e9 + 0.1):
-            assert math.isclose(got(x), own(x), rel_tol=2e-15, abs_tol=1e-16)
-    assert math.isclose(narrow(1.25), own(1.25), rel_tol=1e-7)
-    assert math.isnan(got(math.inf)) and math.isnan(got(math.nan)) and got(0.0) == own(0.0)
+            assert math.isclose(got(x), reference(x), rel_tol=2e-15, abs_tol=1e-16)
+    assert math.isclose(narrow(1.25), reference(1.25), rel_tol=1e-7)
+    assert math.isnan(got(math.inf)) and math.isnan(got(math.nan)) and got(0.0) == reference(0.0)

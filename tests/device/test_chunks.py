@@ -26,11 +26,11 @@ def test_shares_are_timed_while_watched() -> None:
     expected = x + 1.25
     chunks.watch(True)
     start = time.perf_counter_ns()
-    found = x + 1.25
+    actual = x + 1.25
     end = time.perf_counter_ns()
     shares = chunks.take()
     assert chunks.take() == []
-    assert numod.equal(found, expected)
+    assert numod.equal(actual, expected)
     # on a busy machine one may do all
     assert len(shares) == 2 * workers.SHARES and len({thread for _, _, thread in shares}) in (1, 2)
     assert all(start <= began <= ended <= end for began, ended, _ in shares)

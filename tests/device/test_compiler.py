@@ -57,7 +57,7 @@ def test_machine_code_of_shared_functions_is_one(monkeypatch: pytest.MonkeyPatch
         for more in ("11", "13")
     ]
     assert {*kernels[0].shared} == {*kernels[1].shared} and not {*kernels[0].symbols} & {*kernels[1].symbols}
-    assert wrapper.TAKE in kernels[0].shared and any("doubled" in each for each in kernels[0].shared)
+    assert wrapper.TAKE in kernels[0].shared and any("doubled" in name for name in kernels[0].shared)
     x, out = np.arange(3.0), np.empty(3)
     for kernel, more in zip(kernels, (11, 13)):
         kernel.launch(x, out)
@@ -90,9 +90,9 @@ def test_kernels_and_their_parts_share_helpers() -> None:
     from numba.core.typing import templates
 
     before = templates._OverloadFunctionTemplate._build_impl
-    templates._OverloadFunctionTemplate._build_impl = lambda self, *given: (
+    templates._OverloadFunctionTemplate._build_impl = lambda self, *args: (
         made.append(getattr(self.key, "__name__", "")),
-        before(self, *given),
+        before(self, *args),
     )[1]
     try:
         build.build(cpu, "shares", text + loop.format(name=name) + main.format(name=name), "float32[]", True).launch(x)

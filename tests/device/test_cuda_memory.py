@@ -18,13 +18,13 @@ class Source:
     """A driver with `total` bytes, whose streams are as far as `done` says."""
 
     def __init__(self, total: int = 100 * KIB) -> None:
-        self.total, self.given, self.synchronized, self.done = total, 0, 0, set()
+        self.total, self.reserved, self.synchronized, self.done = total, 0, 0, set()
         self.finishers: list = []
 
     def allocate(self, size: int) -> object | None:
-        if self.given + size > self.total:
+        if self.reserved + size > self.total:
             return None
-        self.given += size
+        self.reserved += size
         return Memory(self, size)
 
     def address(self, memory: Memory) -> int:
@@ -34,7 +34,7 @@ class Source:
         return Array(block, pool)
 
     def information(self) -> tuple[int, int]:
-        return self.total - self.given, self.total
+        return self.total - self.reserved, self.total
 
     def synchronize(self) -> None:
         self.synchronized += 1
@@ -51,7 +51,7 @@ class Memory:
         self.source, self.size = source, size
 
     def __del__(self) -> None:
-        self.source.given -= self.size
+        self.source.reserved -= self.size
 
 
 class Array:
@@ -106,8 +106,8 @@ def test_what_is_free_makes_room_before_memory_runs_out():
     source = Source(total=10 * KIB)
     pool = Pool(source)
     pool.take(8 * KIB, np.uint8, None).free()
-    kept = pool.take(4 * KIB, np.uint8, None)  # does not fit beside the free block
-    assert source.given == 4 * KIB and source.synchronized == 1 and pool.numbers["retries"] == 1
+    separate = pool.take(4 * KIB, np.uint8, None)  # does not fit beside the free block
+    assert source.reserved == 4 * KIB and source.synchronized == 1 and pool.numbers["retries"] == 1
     with pytest.raises(
         numod.OutOfMemoryError,
         match=r"Tried to allocate 8\.00 KiB.*total capacity of 10\.00 KiB of which 6\.00 KiB is free.*4\.00 KiB is "
@@ -115,7 +115,7 @@ def test_what_is_free_makes_room_before_memory_runs_out():
     ):
         pool.take(8 * KIB, np.uint8, None)
     assert issubclass(numod.OutOfMemoryError, RuntimeError) and pool.numbers["failures"] == 1
-    kept.free()
+    separate.free()
     pool.take(8 * KIB, np.uint8, None)
 
 
@@ -125,10 +125,10 @@ def test_threads_share_a_pool():
 
     def work() -> None:
         for _ in range(500):
-            held = [take(100, np.uint8) for _ in range(5)]
-            assert len({id(each.block) for each in held}) == 5
-            for each in held:
-                each.free()
+            buffers = [take(100, np.uint8) for _ in range(5)]
+            assert len({id(buffer.block) for buffer in buffers}) == 5
+            for buffer in buffers:
+                buffer.free()
             pool.empty_cache()
 
     with ThreadPoolExecutor(8) as threads:
@@ -137,16 +137,16 @@ def test_threads_share_a_pool():
     assert (
         pool.numbers["taken"] == 20_000 and pool.numbers["allocated"] == 0 < pool.numbers["allocated peak"] <= 40 * 512
     )
-    assert pool.numbers["reserved"] == pool.source.given == 0
+    assert pool.numbers["reserved"] == pool.source.reserved == 0
 
 
 def test_a_limit_of_ones_own():
     pool = Pool(Source())
     pool.limit = 2 * KIB
-    held = pool.take(2 * KIB, np.uint8, None)
+    buffer = pool.take(2 * KIB, np.uint8, None)
     with pytest.raises(numod.OutOfMemoryError, match=r"may reserve 2\.00 KiB"):
         pool.take(1, np.uint8, None)
-    held.free()
+    buffer.free()
     pool.take(2 * KIB, np.uint8, None)
 
 
@@ -168,5 +168,5 @@ def test_peaks_and_the_empty_cache():
         == pool.numbers["reserved peak"]
         == pool.numbers["allocated peak"]
         == KIB
-        == source.given
+        == source.reserved
     )

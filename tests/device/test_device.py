@@ -117,8 +117,8 @@ def test_dense_strides(shape, strides):
     ],
 )
 def test_what_a_layout_knows(shape, strides, dense, packed, overlapping, extent):
-    found = make(shape, strides)
-    assert (found.dense, found.packed, found.overlapping, found.extent) == (dense, packed, overlapping, extent)
+    result = make(shape, strides)
+    assert (result.dense, result.packed, result.overlapping, result.extent) == (dense, packed, overlapping, extent)
 
 
 def test_the_table_of_layouts_is_bounded():

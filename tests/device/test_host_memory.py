@@ -25,10 +25,10 @@ def address(array: np.ndarray) -> int:
 def test_memory_of_a_dead_buffer_is_used_again() -> None:
     pool = Pool(1 << 30)
     first = pool.empty(COUNT, FLOAT)
-    place = address(first)
+    first_address = address(first)
     del first
     assert pool.idle == rounded(LARGE) and pool.used == 0
-    assert address(pool.empty(COUNT - 5, FLOAT)) == place  # another size of as many pages
+    assert address(pool.empty(COUNT - 5, FLOAT)) == first_address  # another size of as many pages
 
 
 def test_places_begin_where_huge_pages_do() -> None:
@@ -59,31 +59,31 @@ def test_a_view_keeps_the_memory() -> None:
 )
 def test_what_a_tensor_hands_out_keeps_its_memory(take) -> None:
     tensor = numod.full((COUNT,), 3.0) * 1.0
-    held = take(tensor)
+    array = take(tensor)
     del tensor
     for _ in range(3):
         numod.full((COUNT,), 4.0) * 1.0
-    assert (np.asarray(held) == 3).all()
+    assert (np.asarray(array) == 3).all()
 
 
 def test_memory_of_results_and_of_copied_data_is_used_again() -> None:
     x = numod.ones(COUNT)
-    place = (x + 1).data_ptr()
-    assert (x * 3).data_ptr() == place
-    assert numod.tensor(x.numpy()).data_ptr() == place
+    result_address = (x + 1).data_ptr()
+    assert (x * 3).data_ptr() == result_address
+    assert numod.tensor(x.numpy()).data_ptr() == result_address
 
 
 def test_places_are_apart_and_little_more_is_touched_than_was_once_in_use() -> None:
-    pool, generator, held, peak = Pool(1 << 30), np.random.default_rng(0), [], 0
+    pool, generator, arrays, peak = Pool(1 << 30), np.random.default_rng(0), [], 0
     for _ in range(300):
-        held.append(pool.empty(int(generator.integers(COUNT, 8 * COUNT)), FLOAT))
+        arrays.append(pool.empty(int(generator.integers(COUNT, 8 * COUNT)), FLOAT))
         peak = max(peak, pool.used)
-        while len(held) > generator.integers(1, 12):
-            held.pop(int(generator.integers(len(held))))
-        places = sorted((address(each), address(each) + each.nbytes) for each in held)
+        while len(arrays) > generator.integers(1, 12):
+            arrays.pop(int(generator.integers(len(arrays))))
+        places = sorted((address(array), address(array) + array.nbytes) for array in arrays)
         assert all(end <= start for (_, end), (start, _) in zip(places, places[1:]))
-        assert pool.used == sum(rounded(each.nbytes) for each in held) and pool.used + pool.idle <= 1.5 * peak
-    held.clear()
+        assert pool.used == sum(rounded(array.nbytes) for array in arrays) and pool.used + pool.idle <= 1.5 * peak
+    arrays.clear()
     assert pool.used == 0
     pool.release()
     assert pool.idle == 0
@@ -92,9 +92,11 @@ def test_places_are_apart_and_little_more_is_touched_than_was_once_in_use() -> N
 def test_free_neighbours_become_one_place() -> None:
     pool = Pool(1 << 30)
     first, second, third, last = (pool.empty(COUNT, FLOAT) for _ in range(4))
-    place = address(first)
+    first_address = address(first)
     del first, third, second
-    assert address(pool.empty(3 * COUNT, FLOAT)) == place and address(last) == place + 3 * rounded(LARGE)
+    assert address(pool.empty(3 * COUNT, FLOAT)) == first_address and address(last) == first_address + 3 * rounded(
+        LARGE
+    )
 
 
 def test_pages_that_are_given_back_are_cleared() -> None:
@@ -109,11 +111,11 @@ def test_pages_that_are_given_back_are_cleared() -> None:
 
 def test_what_does_not_fit_is_of_numpy() -> None:
     pool = Pool(3 * rounded(LARGE))
-    held = [pool.empty(COUNT, FLOAT) for _ in range(8)]
-    for k, each in enumerate(held):
-        each.fill(k)
-    assert pool.used == 3 * rounded(LARGE) and [each[-1] for each in held] == list(range(8))
-    held.clear()
+    arrays = [pool.empty(COUNT, FLOAT) for _ in range(8)]
+    for k, array in enumerate(arrays):
+        array.fill(k)
+    assert pool.used == 3 * rounded(LARGE) and [array[-1] for array in arrays] == list(range(8))
+    arrays.clear()
     assert pool.used == 0 and pool.idle == 3 * rounded(LARGE)
 
 
@@ -137,8 +139,8 @@ def test_a_system_without_huge_pages_keeps_memory_as_well(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(host_memory, "_Arena", Refusing)
     pool = Pool(1 << 30)
-    del (held := [pool.empty(8 * COUNT, FLOAT)])[:]
-    assert not held and pool.idle == rounded(8 * LARGE)
+    del (arrays := [pool.empty(8 * COUNT, FLOAT)])[:]
+    assert not arrays and pool.idle == rounded(8 * LARGE)
 
 
 def test_without_addresses_memory_is_of_numpy() -> None:
@@ -152,9 +154,9 @@ def test_a_call_in_the_midst_of_another_gets_memory_of_its_own() -> None:
     buffer = pool.empty(COUNT, FLOAT)
     with pool._lock:
         other = pool.empty(COUNT, FLOAT)  # not the pool's
-        place = address(buffer)
+        buffer_address = address(buffer)
         del buffer  # left behind for the next who holds the lock, or who wants the same
-        assert other.size == COUNT and address(pool.empty(COUNT, FLOAT)) == place
+        assert other.size == COUNT and address(pool.empty(COUNT, FLOAT)) == buffer_address
     assert pool.used == 0
 
 
@@ -182,8 +184,8 @@ def test_threads_never_share_a_block() -> None:
     threads = [threading.Thread(target=work, args=(k + 1,)) for k in range(4)]
     for thread in threads:
         thread.start()
-    for each in threads:
-        each.join()
+    for thread in threads:
+        thread.join()
     pool.release()
     assert not wrong and pool.used == 0
 

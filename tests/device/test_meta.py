@@ -59,8 +59,8 @@ def test_a_network_gets_its_values_later() -> None:
     (lambda a: a.fill_(2).add_(1).copy_(torch.ones(3, 4)), (3, 4)), (lambda a: nn.init.kaiming_uniform_(a), (3, 4)), (lambda a: a.gather(0, (a > 0).long()), (3, 4)),
 ])  # fmt: skip
 def test_ops_give_shapes(call: object, shape: tuple) -> None:
-    found = call(torch.empty(3, 4, device="meta"))
-    assert found.shape == shape and found.is_meta
+    result = call(torch.empty(3, 4, device="meta"))
+    assert result.shape == shape and result.is_meta
 
 
 def test_devices_do_not_mix() -> None:

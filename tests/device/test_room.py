@@ -114,10 +114,10 @@ def run(name: str, megabytes: int, cache: str) -> tuple[int, list[str], str]:
         "      outcomes.append('memory')\nprint(*outcomes)"
     )
     environment = {**os.environ, "NUMOD_CACHE_DIR": cache, "PYTHONPATH": str(Path(numod.__file__).parents[1])}
-    found = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", source], capture_output=True, text=True, env=environment, preexec_fn=limit, timeout=300
     )
-    return found.returncode, found.stdout.split(), found.stderr
+    return completed.returncode, completed.stdout.split(), completed.stderr
 
 
 def _indented(text: str) -> str:
@@ -162,8 +162,8 @@ def test_what_is_refused_at_first_is_given_after_a_release(case: str, monkeypatc
     expected, failures, released = REFUSED[case](numod.arange(64.0).reshape(8, 8)), [], []
 
     def forget() -> None:
-        for each in numod.dtypes.on_default_change:
-            each()
+        for callback in numod.dtypes.on_default_change:
+            callback()
 
     def refuse(count: int, dtype: object) -> object:
         failures.append(count)
@@ -180,9 +180,9 @@ def test_what_is_refused_at_first_is_given_after_a_release(case: str, monkeypatc
         patch.setattr(host_memory, "_checked", checked)
         patch.setattr(room, "_releases", [lambda: released.extend(failures[len(released) :])])
         forget()
-        found = REFUSED[case](numod.arange(64.0).reshape(8, 8))
+        result = REFUSED[case](numod.arange(64.0).reshape(8, 8))
     forget()
-    assert failures and len(released) == len(failures) and numod.equal(found, expected)
+    assert failures and len(released) == len(failures) and numod.equal(result, expected)
 
 
 INJECTED = """
@@ -223,13 +223,13 @@ def test_where_pythons_allocator_fails_a_memory_error_is_raised() -> None:
     what follows is right.
     """
     pytest.importorskip("_testcapi", reason="this Python is without its test module")
-    found = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", INJECTED],
         capture_output=True,
         text=True,
         env={**os.environ, "PYTHONPATH": str(Path(numod.__file__).parents[1])},
     )
-    assert found.returncode == 0 and found.stdout.split() == ["True", "True"], found.stderr
+    assert completed.returncode == 0 and completed.stdout.split() == ["True", "True"], completed.stderr
 
 
 def test_the_error_names_need_room_and_remedy(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,9 +31,9 @@ def function() -> Callable[[str], Callable]:
 
     def get(name: str) -> Callable:
         kinds, result, _ = soft_float._BY_NAME[name]
-        kind = ctypes.CFUNCTYPE(TYPES[result], *[TYPES[each] for each in kinds])
+        kind = ctypes.CFUNCTYPE(TYPES[result], *[TYPES[operand] for operand in kinds])
         call = kind(engine.get_function_address(name))
-        return lambda *arrays: np.array([call(*map(int, each)) for each in zip(*arrays)], np.uint64)
+        return lambda *arrays: np.array([call(*map(int, operands)) for operands in zip(*arrays)], np.uint64)
 
     get.engine = engine  # which owns the code
     return get
@@ -48,7 +48,7 @@ def samples(kind: str, seed: int) -> np.ndarray:
     small = random.integers(0, 1 << (width // 2), COUNT // 4, dtype=np.uint64)
     special = np.array([0, -0.0, 1, -1, np.inf, -np.inf, np.nan, 3], number).view(word)
     special = np.repeat(special, 8) if seed else np.tile(special, 8)
-    return np.concatenate([each.astype(word) for each in (any_, common, small, special)])
+    return np.concatenate([words.astype(word) for words in (any_, common, small, special)])
 
 
 def agree(bits: np.ndarray, want: np.ndarray) -> bool:

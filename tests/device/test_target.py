@@ -11,7 +11,7 @@ from numod.kernel.registers import vectors
 
 
 @pytest.mark.parametrize(
-    "given, features, width, capability",
+    "target_text, features, width, capability",
     [
         ("+avx2,+avx512f", "+avx2,+avx512f,-prefer-256-bit", 64, "AVX512"),
         ("+avx2,-avx512f", "+avx2,-avx512f", 32, "AVX2"),
@@ -19,11 +19,11 @@ from numod.kernel.registers import vectors
     ],
 )
 def test_everything_follows_the_features_in_force(
-    given: str, features: str, width: int, capability: str, monkeypatch: pytest.MonkeyPatch
+    target_text: str, features: str, width: int, capability: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = target.numba().config
     monkeypatch.setattr(config, "CPU_NAME", "generic")
-    monkeypatch.setattr(config, "CPU_FEATURES", given)
+    monkeypatch.setattr(config, "CPU_FEATURES", target_text)
     assert (target.processor(), target.features()) == ("generic", features)
     assert vectors.host.__wrapped__().width == width or llvm.get_process_triple().startswith(("aarch64", "arm64"))
     assert f"generic {features} " in cpu.identity.__wrapped__()

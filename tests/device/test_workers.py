@@ -31,15 +31,15 @@ def test_every_share_is_done_once(team: workers.Team) -> None:
     assert team.grow(4) == 4
     for shares in (*range(1, 20), 500):
         for threads in (2, 3, 4):
-            found = []
-            divide(team, lambda data, share, found=found: found.append(share), shares, threads)
-            assert sorted(found) == list(range(shares))
+            results = []
+            divide(team, lambda data, share, recorded=results: recorded.append(share), shares, threads)
+            assert sorted(results) == list(range(shares))
 
 
 def test_a_launch_does_not_wait_for_workers_that_do_not_come(team: workers.Team) -> None:
-    found = []
-    divide(team, lambda data, share: found.append((share, threading.get_ident())), 6, 4)
-    assert found == [(share, threading.get_ident()) for share in range(6)]
+    results = []
+    divide(team, lambda data, share: results.append((share, threading.get_ident())), 6, 4)
+    assert results == [(share, threading.get_ident()) for share in range(6)]
 
 
 def test_a_launch_waits_for_a_share_that_was_begun_and_counts_the_loss(team: workers.Team) -> None:

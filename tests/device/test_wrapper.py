@@ -34,7 +34,7 @@ def test_arguments_arrive_as_they_are(launch: object) -> None:
 
 def test_others_are_refused(launch: object) -> None:
     x, out = np.arange(4, dtype=np.float32), np.zeros(4, np.complex128)
-    for given, error in (
+    for arguments, error in (
         ((), TypeError),
         ((x, out, 3, 0.5), TypeError),
         ((x.astype(np.float64), out, 3, 0.5, 1j), TypeError),
@@ -45,7 +45,7 @@ def test_others_are_refused(launch: object) -> None:
         ((x, out, 3, 0.5, "i"), TypeError),
     ):
         with pytest.raises(error):
-            launch(*given)
+            launch(*arguments)
     assert not out.any()
 
 

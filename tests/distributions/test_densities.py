@@ -58,8 +58,8 @@ def test_density(name: str) -> None:
     for what, value in (("entropy", -(density * d.log_prob(x)).sum()), ("cdf", density[:10000].sum())):
         if (name, what) in OPEN:
             continue
-        found = d.entropy() if what == "entropy" else d.cdf(x[10000] - width / 2)
-        np.testing.assert_allclose(found.item(), value.item(), atol=2e-3, err_msg=what)
+        result = d.entropy() if what == "entropy" else d.cdf(x[10000] - width / 2)
+        np.testing.assert_allclose(result.item(), value.item(), atol=2e-3, err_msg=what)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -68,8 +68,8 @@ def test_samples(name: str) -> None:
     numod.manual_seed(0)
     x, width = grid(*limits)
     below = (d.log_prob(x).exp() * width).cumsum(0).numpy()
-    found = np.sort(d.sample((4000,)).numpy().ravel())
-    expected = np.interp(found, x.numpy(), below)
+    actual = np.sort(d.sample((4000,)).numpy().ravel())
+    expected = np.interp(actual, x.numpy(), below)
     # Kolmogorov's distance; 0.03 is passed once in 1000
     assert np.abs(expected - (np.arange(4000) + 0.5) / 4000).max() < 0.03
 
@@ -277,10 +277,10 @@ def test_logits_far_out_keep_their_digits() -> None:
     logits, zero = numod.tensor([-20.0, 20.0, 100.0], requires_grad=True), numod.zeros(3)
     softplus = np.logaddexp(0, [-20.0, 20.0, 100.0])
     for density in (D.Bernoulli(logits=logits), D.Binomial(1, logits=logits), D.NegativeBinomial(1.0, logits=logits)):
-        found = density.log_prob(zero)
-        np.testing.assert_allclose(found.tolist(), -softplus, rtol=1e-5)
+        result = density.log_prob(zero)
+        np.testing.assert_allclose(result.tolist(), -softplus, rtol=1e-5)
         np.testing.assert_allclose(
-            numod.autograd.grad(found.sum(), logits)[0].tolist(), [-2.0611537e-09, -1, -1], rtol=1e-5
+            numod.autograd.grad(result.sum(), logits)[0].tolist(), [-2.0611537e-09, -1, -1], rtol=1e-5
         )
     np.testing.assert_allclose(D.Geometric(logits=logits).log_prob(zero + 1).tolist(), [-20, -20, -100], rtol=1e-5)
     other = numod.tensor([-21.0, 25.0, 90.0])

@@ -22,7 +22,7 @@ def test_digits(name, dtype):
 def test_nearly_equal_normals_of_several_dimensions():
     loc, scale = numod.tensor([0.5, -1.0, 3.0]), numod.tensor([0.5, 2.0, 8.0])
     near = scale * (1 + 2.0**-12)
-    tril = [numod.distributions.MultivariateNormal(loc, scale_tril=each.diag()) for each in (scale, near)]
+    tril = [numod.distributions.MultivariateNormal(loc, scale_tril=scales.diag()) for scales in (scale, near)]
     alone = D.kl_divergence(D.Normal(loc, scale), D.Normal(loc, near)).sum()
     np.testing.assert_allclose(D.kl_divergence(*tril).item(), alone.item(), rtol=1e-6)
     np.testing.assert_allclose(alone.item(), 3 * 2.0**-24, rtol=1e-3)
@@ -40,7 +40,9 @@ def test_equal_distributions_are_not_apart():
         parameters = [numod.tensor(value, requires_grad=True) for value in values]
         divergence = D.kl_divergence(kind(*parameters), kind(*values))
         assert divergence.item() == 0, kind
-        assert [each.item() for each in numod.autograd.grad(divergence, parameters)] == [0.0] * len(values), kind
+        assert [gradient.item() for gradient in numod.autograd.grad(divergence, parameters)] == [0.0] * len(values), (
+            kind
+        )
     for kind in (D.Bernoulli, D.Geometric):
         for logit in (-200.0, 0.3, 200.0):
             assert D.kl_divergence(kind(logits=numod.tensor(logit)), kind(logits=numod.tensor(logit))).item() == 0
@@ -49,8 +51,8 @@ def test_equal_distributions_are_not_apart():
 def test_certain_and_impossible_outcomes():
     inf = float("inf")
     p, q = numod.tensor([0.0, 1.0, 0.0, 1.0, 0.5, 0.25]), numod.tensor([0.0, 1.0, 0.5, 0.5, 1.0, 0.0])
-    found = D.kl_divergence(D.Bernoulli(p, validate_args=False), D.Bernoulli(q, validate_args=False))
-    np.testing.assert_allclose(found.tolist(), [0, 0, np.log(2), np.log(2), inf, inf], rtol=1e-6)
+    result = D.kl_divergence(D.Bernoulli(p, validate_args=False), D.Bernoulli(q, validate_args=False))
+    np.testing.assert_allclose(result.tolist(), [0, 0, np.log(2), np.log(2), inf, inf], rtol=1e-6)
     np.testing.assert_allclose(
         D.kl_divergence(D.Poisson(numod.tensor([0.0, 0.0, 2.0])), D.Poisson(numod.tensor([0.0, 3.0, 0.0]))).tolist(),
         [0, 3, inf],

@@ -72,7 +72,7 @@ CASES = {  # name: (what makes the distribution of tensors, the parameters, valu
 @pytest.mark.parametrize("name", CASES)
 def test_densities_and_moments(name: str) -> None:
     make, parameters, value = CASES[name]
-    found = []
+    results = []
     for t in (numod, torch):
         tensors = [at(t, parameter) for parameter in parameters]
         d = make(t.distributions, *tensors)
@@ -97,11 +97,11 @@ def test_densities_and_moments(name: str) -> None:
                 row[what] = call().detach().numpy()
             except (NotImplementedError, RuntimeError):
                 continue
-        found.append(row)
-    missing = set(found[1]) - set(found[0])
+        results.append(row)
+    missing = set(results[1]) - set(results[0])
     assert missing <= {"mode", "cdf", "icdf", "variance", "mean", "stddev"} and len(missing) < 3, missing
-    for key in set(found[0]) & set(found[1]):
-        np.testing.assert_allclose(found[0][key], found[1][key], rtol=1e-6, atol=1e-8, err_msg=key)
+    for key in set(results[0]) & set(results[1]):
+        np.testing.assert_allclose(results[0][key], results[1][key], rtol=1e-6, atol=1e-8, err_msg=key)
 
 
 # without a variance, of a heavy tail, and one where PyTorch warns of itself
@@ -135,7 +135,7 @@ PAIRS = [
 @pytest.mark.parametrize("name", PAIRS)
 def test_divergences(name: str) -> None:
     make, parameters, _ = CASES[name]
-    found = []
+    results = []
     for t in (numod, torch):
         first = [at(t, parameter) for parameter in parameters]
         second = [
@@ -149,8 +149,8 @@ def test_divergences(name: str) -> None:
         if name in ("Bernoulli", "Geometric"):
             second = [at(t, [0.4, 0.5])]
         value = t.distributions.kl_divergence(make(t.distributions, *first), make(t.distributions, *second))
-        found.append(value.detach().numpy())
-    np.testing.assert_allclose(*found, rtol=1e-6)
+        results.append(value.detach().numpy())
+    np.testing.assert_allclose(*results, rtol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -113,15 +113,15 @@ QUESTIONS = {
 }
 
 
-def answer(question, *given):
+def answer(question, *args):
     """What comes back, in NumPy and strings; of an exception its type, for the words are numod's own."""
     try:
-        found = question(*given)
+        result = question(*args)
     except Exception as error:
         return f"raises {type(error).__name__}"
-    if hasattr(found, "detach"):
-        return np.asarray(found.detach())
-    return tuple(found) if isinstance(found, (tuple, list)) else str(found).replace("numod", "torch")
+    if hasattr(result, "detach"):
+        return np.asarray(result.detach())
+    return tuple(result) if isinstance(result, (tuple, list)) else str(result).replace("numod", "torch")
 
 
 def assert_same(mine, theirs, label: str) -> None:
@@ -228,8 +228,8 @@ def test_constraints(name: str) -> None:
         )
     for registry in ("biject_to", "transform_to"):
         maps = [
-            answer(lambda c, t=t, registry=registry: repr(getattr(t.distributions, registry)(c)), each)
-            for t, each in ((numod, mine), (torch, theirs))
+            answer(lambda c, t=t, registry=registry: repr(getattr(t.distributions, registry)(c)), answer_)
+            for t, answer_ in ((numod, mine), (torch, theirs))
         ]
         assert_same(*maps, registry)
     for value in VALUES:

@@ -15,9 +15,11 @@ def curve(x: torch.Tensor) -> torch.Tensor:
 
 def test_vmap_takes_and_puts_dimensions() -> None:
     a, b = torch.arange(6.0).reshape(2, 3), torch.arange(6.0).reshape(3, 2)
-    found = vmap(lambda x, y: {"dot": x @ y, "both": (x, y)}, in_dims=(0, 1), out_dims={"dot": 0, "both": (1, 0)})(a, b)
-    assert torch.equal(found["dot"], (a * b.T).sum(1))
-    assert torch.equal(found["both"][0], a.T) and torch.equal(found["both"][1], b.T)
+    result = vmap(lambda x, y: {"dot": x @ y, "both": (x, y)}, in_dims=(0, 1), out_dims={"dot": 0, "both": (1, 0)})(
+        a, b
+    )
+    assert torch.equal(result["dot"], (a * b.T).sum(1))
+    assert torch.equal(result["both"][0], a.T) and torch.equal(result["both"][1], b.T)
     assert torch.equal(vmap(torch.add, in_dims=(0, None))(a, a[1]), a + a[1])
     assert torch.equal(
         vmap(lambda x, k: x * k["w"], in_dims=(0, {"w": 0}))(a, {"w": torch.tensor([2.0, 3.0])}),
@@ -29,8 +31,8 @@ def test_vmap_takes_and_puts_dimensions() -> None:
 
 def test_vmap_gives_gradients_of_each_example() -> None:
     w, x = torch.tensor([1.0, 2.0, -1.0]), torch.arange(6.0).reshape(2, 3) / 4
-    found = vmap(grad(lambda w, x: (w * x).tanh().sum()), in_dims=(None, 0))(w, x)
-    torch.testing.assert_close(found, (1 - (w * x).tanh() ** 2) * x)
+    result = vmap(grad(lambda w, x: (w * x).tanh().sum()), in_dims=(None, 0))(w, x)
+    torch.testing.assert_close(result, (1 - (w * x).tanh() ** 2) * x)
     w.requires_grad_()
     vmap(lambda x: (w * x).sum())(x).sum().backward()
     torch.testing.assert_close(w.grad, x.sum(0))
@@ -46,8 +48,10 @@ def test_vmap_runs_an_ensemble() -> None:
     models = [torch.nn.Linear(3, 2) for _ in range(4)]
     parameters, buffers = stack_module_state(models)
     x = torch.randn(5, 3)
-    found = vmap(lambda p, b, x: functional_call(models[0], (p, b), (x,)), in_dims=(0, 0, None))(parameters, buffers, x)
-    torch.testing.assert_close(found, torch.stack([model(x) for model in models]))
+    result = vmap(lambda p, b, x: functional_call(models[0], (p, b), (x,)), in_dims=(0, 0, None))(
+        parameters, buffers, x
+    )
+    torch.testing.assert_close(result, torch.stack([model(x) for model in models]))
 
 
 def test_vmap_and_random_numbers() -> None:
@@ -72,8 +76,8 @@ def test_vmap_refuses(function: object, in_dims: object, arguments: tuple) -> No
 
 def test_what_out_dims_leaves_out_is_the_same_for_all() -> None:
     x = torch.ones(2, 3).cumsum(0)
-    named, note = vmap(lambda x: ({"x": x}, "note"), out_dims=({"x": 1}, None))(x)
-    assert named["x"].shape == (3, 2) and note == "note"
+    mapped, note = vmap(lambda x: ({"x": x}, "note"), out_dims=({"x": 1}, None))(x)
+    assert mapped["x"].shape == (3, 2) and note == "note"
     assert vmap(lambda x: torch.ones(2), out_dims=None)(x).shape == (2,)
     for call in (lambda x: x * 2, lambda x: torch.tensor(x.sum().item())):
         with pytest.raises(ValueError, match="when out_dim is None"):
@@ -113,7 +117,7 @@ def test_jvp_follows_writes_into_its_primals() -> None:
         x[0].copy_(y[0] * 2)
         return x.mul_(3)
 
-    x, y, dx, dy = (torch.tensor(each) for each in ([1.0, 2.0], [5.0, 7.0], [0.5, 0.25], [10.0, 20.0]))
+    x, y, dx, dy = (torch.tensor(values) for values in ([1.0, 2.0], [5.0, 7.0], [0.5, 0.25], [10.0, 20.0]))
     value, slope = jvp(written, (x, y), (dx, dy))
     assert (value.tolist(), slope.tolist(), x.tolist()) == ([30.0, 6.0], [60.0, 0.75], [30.0, 6.0])
 

@@ -191,9 +191,9 @@ def test_one_call_gives_what_calls_for_each_give(name: str, once: list) -> None:
         args = [x if dim == 0 else x[0] for x, dim in zip(made(shapes), in_dims)]
         expected = in_turn(func, in_dims, *args)
         once.clear()
-        found = vmap(func, in_dims)(*args)
+        actual = vmap(func, in_dims)(*args)
         assert len(once) == (0 if in_dims[0] is None and name in WRITING else 1), in_dims
-        numod.testing.assert_close(found, expected, msg=lambda text: f"{in_dims}: {text}")  # noqa: B023
+        numod.testing.assert_close(actual, expected, msg=lambda text: f"{in_dims}: {text}")  # noqa: B023
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -201,33 +201,33 @@ def test_gradients_inside_and_outside(name: str) -> None:
     func, *shapes = CASES[name]
 
     def total(*args: numod.Tensor) -> numod.Tensor:
-        found = func(*args)
+        result = func(*args)
         return sum(
-            (each * each).sum()
-            for each in (found if isinstance(found, tuple) else (found,))
-            if each.is_floating_point()
+            (tensor * tensor).sum()
+            for tensor in (result if isinstance(result, tuple) else (result,))
+            if tensor.is_floating_point()
         )
 
     args = made(shapes)
     floating = tuple(k for k, x in enumerate(args) if x.is_floating_point())
     inside = vmap(grad(total, floating), 0)(*args)
-    for k, found in zip(floating, inside):
+    for k, actual in zip(floating, inside):
         expected = numod.stack(
             [grad(total, floating)(*[x[row] for x in args])[floating.index(k)] for row in range(SIZE)]
         )
-        numod.testing.assert_close(found, expected)
+        numod.testing.assert_close(actual, expected)
     for in_dims in combinations(len(shapes)):
         leaves = [
             (x if dim == 0 else x[0]).clone().requires_grad_(x.is_floating_point()) for x, dim in zip(args, in_dims)
         ]
         wanted = [x for x in leaves if x.requires_grad]
-        found = numod.autograd.grad(
+        gradients = numod.autograd.grad(
             vmap(total, in_dims)(*leaves).sum(), wanted, allow_unused=True, materialize_grads=True
         )
         expected = numod.autograd.grad(
             in_turn(total, in_dims, *leaves).sum(), wanted, allow_unused=True, materialize_grads=True
         )
-        for one, other in zip(found, expected):
+        for one, other in zip(gradients, expected):
             numod.testing.assert_close(one, other, msg=lambda text: f"{in_dims}: {text}")  # noqa: B023
 
 
@@ -235,31 +235,34 @@ def test_gradients_per_example_of_a_network(once: list) -> None:
     net = nn.Sequential(
         nn.Conv2d(1, 4, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.LayerNorm(36), nn.Linear(36, 5)
     )
-    parameters = {name: each.detach() for name, each in net.named_parameters()}
+    parameters = {name: parameter.detach() for name, parameter in net.named_parameters()}
     images, classes = numod.randn(SIZE, 1, 8, 8), indices(SIZE, below=5)
 
     def loss(parameters: dict, image: numod.Tensor, target: numod.Tensor) -> numod.Tensor:
         return F.cross_entropy(functional_call(net, parameters, (image[None],)), target[None])
 
-    found = vmap(grad(loss), (None, 0, 0))(parameters, images, classes)
+    result = vmap(grad(loss), (None, 0, 0))(parameters, images, classes)
     assert len(once) == 1
     for row in range(SIZE):
         numod.testing.assert_close(
-            {name: each[row] for name, each in found.items()}, grad(loss)(parameters, images[row], classes[row])
+            {name: gradient[row] for name, gradient in result.items()},
+            grad(loss)(parameters, images[row], classes[row]),
         )
 
 
 def test_an_ensemble(once: list) -> None:
     nets = [nn.Sequential(nn.Linear(3, 6), nn.Tanh(), nn.Linear(6, 2)) for _ in range(SIZE)]
     parameters, buffers = stack_module_state(nets)
-    x, own = numod.randn(4, 3), numod.randn(SIZE, 4, 3)
+    x, batches = numod.randn(4, 3), numod.randn(SIZE, 4, 3)
     call = lambda parameters, buffers, x: functional_call(nets[0], (parameters, buffers), (x,))  # noqa: E731
     numod.testing.assert_close(vmap(call, (0, 0, None))(parameters, buffers, x), numod.stack([net(x) for net in nets]))
-    found = vmap(call)(parameters, buffers, own)
-    numod.testing.assert_close(found, numod.stack([net(each) for net, each in zip(nets, own)]))
+    actual = vmap(call)(parameters, buffers, batches)
+    numod.testing.assert_close(actual, numod.stack([net(batch) for net, batch in zip(nets, batches)]))
     assert len(once) == 2
-    found.sum().backward()
-    expected = numod.stack([numod.autograd.grad(net(each).sum(), net[0].weight)[0] for net, each in zip(nets, own)])
+    actual.sum().backward()
+    expected = numod.stack(
+        [numod.autograd.grad(net(batch).sum(), net[0].weight)[0] for net, batch in zip(nets, batches)]
+    )
     numod.testing.assert_close(parameters["0.weight"].grad, expected)
 
 
@@ -270,12 +273,12 @@ def test_nested_calls_and_derivatives(once: list) -> None:
     numod.testing.assert_close(pairs, (x[:, None] * y).sin().sum(-1))
     slopes = 1 - func(x[0]).square()
     numod.testing.assert_close(jacrev(func)(x[0]), slopes[:, None] * w)
-    numod.testing.assert_close(vmap(jacrev(func))(x), numod.stack([jacrev(func)(each) for each in x]))
+    numod.testing.assert_close(vmap(jacrev(func))(x), numod.stack([jacrev(func)(row) for row in x]))
     numod.testing.assert_close(
-        vmap(hessian(lambda x: func(x).sum()))(x), numod.stack([hessian(lambda x: func(x).sum())(each) for each in x])
+        vmap(hessian(lambda x: func(x).sum()))(x), numod.stack([hessian(lambda x: func(x).sum())(row) for row in x])
     )
     numod.testing.assert_close(
-        vmap(lambda a, b: jvp(func, (a,), (b,))[1])(x, x), numod.stack([jvp(func, (each,), (each,))[1] for each in x])
+        vmap(lambda a, b: jvp(func, (a,), (b,))[1])(x, x), numod.stack([jvp(func, (row,), (row,))[1] for row in x])
     )
     output, pull_back = vjp(func, x[0])
     rows = numod.eye(4, dtype=x.dtype)
@@ -286,17 +289,17 @@ def test_nested_calls_and_derivatives(once: list) -> None:
 def test_a_gradient_of_gradients_per_example() -> None:
     x, w = floats(SIZE, 4), floats(4, seed=1).requires_grad_()
     norms = vmap(grad(lambda x: (w * x).sin().sum()))(x).square().sum(1)
-    (found,) = numod.autograd.grad(norms.sum(), w)
+    (actual,) = numod.autograd.grad(norms.sum(), w)
     expected = w.detach().clone().requires_grad_()
     (expected_grad,) = numod.autograd.grad(((expected * x).cos() * expected).square().sum(), expected)
-    numod.testing.assert_close(found, expected_grad)
+    numod.testing.assert_close(actual, expected_grad)
 
 
 def test_what_differs_by_example_is_called_for_each(once: list) -> None:
     x = floats(SIZE, 4)
     assert numod.equal(
         vmap(lambda x: x * 2 if x[0] > x.mean() else -x)(x),
-        numod.stack([each * 2 if each[0] > each.mean() else -each for each in x]),
+        numod.stack([row * 2 if row[0] > row.mean() else -row for row in x]),
     )
     assert numod.equal(vmap(lambda x: x + float(x.sum()))(x), x + x.sum(1, keepdim=True))
     assert numod.equal(vmap(lambda x: numod.from_numpy(x.numpy() + 1))(x), x + 1)
@@ -362,8 +365,8 @@ def test_backward_inside_adds_numbers_to_leaves() -> None:
     vmap(lambda x: (doubled := x * 1, doubled.grad_fn.register_prehook(lambda g: (g[0] * 2,)))[0])(x).sum().backward()
     numod.testing.assert_close(x.grad, 5 * numod.ones_like(x))
     x = x.detach()
-    own = vmap(lambda x: ((leaf := x.detach().requires_grad_()).square().sum().backward(), leaf.grad)[1])(x)
-    numod.testing.assert_close(own, 2 * x)
+    gradients = vmap(lambda x: ((leaf := x.detach().requires_grad_()).square().sum().backward(), leaf.grad)[1])(x)
+    numod.testing.assert_close(gradients, 2 * x)
 
 
 @pytest.mark.parametrize(
@@ -517,7 +520,10 @@ def test_own_functions_and_modes(once: list) -> None:
         numod.testing.assert_close(step(x, x), (x * x).sum(1).exp())
     half = x.half()
     numod.testing.assert_close(
-        vmap(lambda x: (x @ x).sqrt())(half), numod.stack([(each @ each).sqrt() for each in half]), rtol=2e-3, atol=2e-3
+        vmap(lambda x: (x @ x).sqrt())(half),
+        numod.stack([(matrix @ matrix).sqrt() for matrix in half]),
+        rtol=2e-3,
+        atol=2e-3,
     )
 
 
@@ -589,8 +595,8 @@ def test_writing_what_differs_to_what_all_share_is_refused_whatever_the_size(siz
 
 @pytest.mark.parametrize("size", [1, 2])
 def test_a_function_called_for_each_example_writes_to_its_own_and_to_what_it_makes(size):
-    given = numod.arange(3.0 * size).reshape(size, 3)
-    expected = (given * 2 + 1).sum(1)
+    points = numod.arange(3.0 * size).reshape(size, 3)
+    expected = (points * 2 + 1).sum(1)
 
     def write(y):
         made, empty, told = numod.zeros(3), numod.empty(3), numod.tensor([1.0, 1.0, 1.0])
@@ -600,7 +606,7 @@ def test_a_function_called_for_each_example_writes_to_its_own_and_to_what_it_mak
         y.add_(1)
         return (made + empty + told.mul_(y)).sum()
 
-    assert numod.equal(numod.vmap(write)(given), expected) and given[0].tolist() == [1, 2, 3]
+    assert numod.equal(numod.vmap(write)(points), expected) and points[0].tolist() == [1, 2, 3]
 
 
 @pytest.mark.parametrize("size", [1, 2])
@@ -612,8 +618,8 @@ def test_a_shared_tensor_is_not_made_random_for_each_example(size):
     with pytest.raises(RuntimeError, match="random"):
         numod.vmap(draw, (None, 0))(shared, batch)
     assert shared.tolist() == [0, 0, 0]
-    found = numod.vmap(draw, (None, 0), randomness="same")(shared, batch)
-    assert all(numod.equal(each, shared) for each in found) and shared.abs().sum() > 0
+    result = numod.vmap(draw, (None, 0), randomness="same")(shared, batch)
+    assert all(numod.equal(draw_, shared) for draw_ in result) and shared.abs().sum() > 0
 
 
 def test_backward_for_each_example_adds_to_a_gradient_that_was_there():

@@ -13,7 +13,7 @@ def test_gradients_of_each_argument():
         return (x**2 * y).sum()
 
     assert func.grad(f)(x, y).tolist() == [6.0, -4.0]
-    assert [each.tolist() for each in func.grad(f, argnums=(1, 0))(x, y)] == [[1.0, 4.0], [6.0, -4.0]]
+    assert [tensor.tolist() for tensor in func.grad(f, argnums=(1, 0))(x, y)] == [[1.0, 4.0], [6.0, -4.0]]
     value, gradient = func.value_and_grad(f, argnums=-1)(x, y)
     assert value.item() == -1.0 and gradient.tolist() == [1.0, 4.0]
     assert not gradient.requires_grad and not value.requires_grad and x.grad is None
@@ -67,8 +67,8 @@ def test_vjp_may_be_asked_many_times():
     (total, product), pull = func.vjp(lambda x, y: (x + y, x * y), numod.tensor(2.0), numod.tensor(5.0))
     one, zero = numod.tensor(1.0), numod.tensor(0.0)
     assert (total.item(), product.item()) == (7.0, 10.0)
-    assert [each.item() for each in pull((one, zero))] == [1.0, 1.0] and [
-        each.item() for each in pull((zero, one))
+    assert [tensor.item() for tensor in pull((one, zero))] == [1.0, 1.0] and [
+        tensor.item() for tensor in pull((zero, one))
     ] == [5.0, 2.0]
     with pytest.raises(RuntimeError, match="cotangents"):
         pull((one, numod.ones(2)))
@@ -160,7 +160,7 @@ def test_functional_call_takes_an_extra_parameter_away_again():
 
 def test_gradients_of_a_module_without_touching_it():
     net = nn.Linear(2, 1)
-    parameters = {name: each.detach() for name, each in net.named_parameters()}
+    parameters = {name: parameter.detach() for name, parameter in net.named_parameters()}
     x = numod.tensor([[1.0, 2.0]])
     gradients = func.grad(lambda parameters: func.functional_call(net, parameters, x).sum())(parameters)
     assert (

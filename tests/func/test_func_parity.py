@@ -11,11 +11,11 @@ pytestmark = pytest.mark.parity
 def flat(tree):
     """Values of a tree of tensors, with their connection to the tape."""
     if isinstance(tree, dict):
-        return {name: flat(each) for name, each in tree.items()}
+        return {name: flat(subtree) for name, subtree in tree.items()}
     if isinstance(tree, (list, tuple)):
-        return [flat(each) for each in tree]
+        return [flat(subtree) for subtree in tree]
     if hasattr(tree, "requires_grad"):
-        return [round(each, 4) for each in tree.detach().reshape(-1).tolist()], tree.requires_grad
+        return [round(number, 4) for number in tree.detach().reshape(-1).tolist()], tree.requires_grad
     return tree
 
 
@@ -49,7 +49,7 @@ def build(lib):
     return net
 
 
-def given(lib, *names, value=0.5):
+def inputs_of(lib, *names, value=0.5):
     sizes = {
         "first.weight": (2, 2),
         "second.weight": (2, 2),
@@ -63,41 +63,41 @@ def given(lib, *names, value=0.5):
 
 def called(lib, tensors, *args, call=None, **settings):
     net = build(lib)
-    before = {name: each for name, each in net.named_parameters(remove_duplicate=False)}
+    before = {name: parameter for name, parameter in net.named_parameters(remove_duplicate=False)}
     call = call or lib.func.functional_call
     output = call(net, tensors, *(args or (lib.ones(1, 2),)), **settings)
-    same = [each is before[name] for name, each in net.named_parameters(remove_duplicate=False)]
+    same = [parameter is before[name] for name, parameter in net.named_parameters(remove_duplicate=False)]
     return output, same, net.count, net.plain, tensors if isinstance(tensors, dict) else None
 
 
 ALL = "first.weight", "first.bias", "second.weight", "second.bias", "count"
 CALLS = {
     "nothing": lambda lib: called(lib, {}),
-    "one": lambda lib: called(lib, given(lib, "first.bias")),
-    "tied": lambda lib: called(lib, given(lib, "first.weight")),
-    "tied by its other name": lambda lib: called(lib, given(lib, "second.weight")),
-    "untied": lambda lib: called(lib, given(lib, "first.weight"), tie_weights=False),
-    "tied twice": lambda lib: called(lib, given(lib, "first.weight", "second.weight")),
+    "one": lambda lib: called(lib, inputs_of(lib, "first.bias")),
+    "tied": lambda lib: called(lib, inputs_of(lib, "first.weight")),
+    "tied by its other name": lambda lib: called(lib, inputs_of(lib, "second.weight")),
+    "untied": lambda lib: called(lib, inputs_of(lib, "first.weight"), tie_weights=False),
+    "tied twice": lambda lib: called(lib, inputs_of(lib, "first.weight", "second.weight")),
     "tied twice the same": lambda lib: called(lib, dict.fromkeys(("first.weight", "second.weight"), lib.ones(2, 2))),
-    "buffer": lambda lib: called(lib, given(lib, "count")),
-    "plain attribute": lambda lib: called(lib, given(lib, "plain")),
-    "new attribute": lambda lib: called(lib, given(lib, "plainer")),
+    "buffer": lambda lib: called(lib, inputs_of(lib, "count")),
+    "plain attribute": lambda lib: called(lib, inputs_of(lib, "plain")),
+    "new attribute": lambda lib: called(lib, inputs_of(lib, "plainer")),
     "tuple": lambda lib: called(lib, {}, (lib.ones(1, 2), 3.0)),
     "kwargs": lambda lib: called(lib, {}, (lib.ones(1, 2),), {"scale": 2.0}),
     "only kwargs": lambda lib: called(lib, {}, None, {"x": lib.ones(1, 2)}),
-    "several": lambda lib: called(lib, (given(lib, "first.bias"), given(lib, "count"))),
-    "strict": lambda lib: called(lib, given(lib, "first.weight", "first.bias", "second.bias", "count"), strict=True),
-    "strict missing": lambda lib: called(lib, given(lib, "first.weight", "first.bias"), strict=True),
-    "strict unexpected": lambda lib: called(lib, given(lib, *ALL, "more"), tie_weights=False, strict=True),
-    "older": lambda lib: called(lib, given(lib, "first.bias"), call=lib.nn.utils.stateless.functional_call),
-    "repeated": lambda lib: called(lib, [given(lib, "first.bias"), given(lib, "first.bias")]),
+    "several": lambda lib: called(lib, (inputs_of(lib, "first.bias"), inputs_of(lib, "count"))),
+    "strict": lambda lib: called(lib, inputs_of(lib, "first.weight", "first.bias", "second.bias", "count"), strict=True),
+    "strict missing": lambda lib: called(lib, inputs_of(lib, "first.weight", "first.bias"), strict=True),
+    "strict unexpected": lambda lib: called(lib, inputs_of(lib, *ALL, "more"), tie_weights=False, strict=True),
+    "older": lambda lib: called(lib, inputs_of(lib, "first.bias"), call=lib.nn.utils.stateless.functional_call),
+    "repeated": lambda lib: called(lib, [inputs_of(lib, "first.bias"), inputs_of(lib, "first.bias")]),
     "not dicts": lambda lib: called(lib, [3]),
     "not a dict": lambda lib: called(lib, 3),
     "no tensor": lambda lib: called(lib, {"first.bias": 3}),
-    "no module": lambda lib: called(lib, given(lib, "third.bias")),
-    "no tensor there": lambda lib: called(lib, given(lib, "training")),
-    "a module there": lambda lib: called(lib, given(lib, "first")),
-    "failing": lambda lib: called(lib, given(lib, "first.bias"), lib.ones(1, 3)),
+    "no module": lambda lib: called(lib, inputs_of(lib, "third.bias")),
+    "no tensor there": lambda lib: called(lib, inputs_of(lib, "training")),
+    "a module there": lambda lib: called(lib, inputs_of(lib, "first")),
+    "failing": lambda lib: called(lib, inputs_of(lib, "first.bias"), lib.ones(1, 3)),
 }  # fmt: skip
 
 
@@ -123,7 +123,7 @@ def test_after_an_error_the_module_has_its_own_tensors():
         net = build(lib)
         before = [id(parameter) for parameter in net.parameters()]
         with pytest.raises(RuntimeError):
-            lib.func.functional_call(net, given(lib, "first.bias", "first.weight"), lib.ones(1, 3))
+            lib.func.functional_call(net, inputs_of(lib, "first.bias", "first.weight"), lib.ones(1, 3))
         assert [id(parameter) for parameter in net.parameters()] == before
 
 
@@ -220,7 +220,7 @@ def cotangents(lib):
 
 def model_gradient(lib):
     net = lib.nn.Linear(3, 1)
-    parameters = {name: lib.ones(each.shape) for name, each in net.named_parameters()}
+    parameters = {name: lib.ones(parameter.shape) for name, parameter in net.named_parameters()}
     return lib.func.grad(lambda parameters, x: lib.func.functional_call(net, parameters, x).square().sum())(
         parameters, inputs(lib)[0]
     )

@@ -16,10 +16,10 @@ def test_gradients_of_gradients_for_each_example() -> None:
         lambda x: x.softmax(0) if x.ndim else x.reciprocal(),
     ):
         slopes = func.vmap(func.grad(function))(x)
-        (found,) = numod.autograd.grad(slopes.sum(), x)
-        (first,) = numod.autograd.grad(sum(function(each) for each in x), x, create_graph=True)
+        (actual,) = numod.autograd.grad(slopes.sum(), x)
+        (first,) = numod.autograd.grad(sum(function(point) for point in x), x, create_graph=True)
         (expected,) = numod.autograd.grad(first.sum(), x)
-        numod.testing.assert_close(found, expected)
+        numod.testing.assert_close(actual, expected)
 
 
 def test_a_function_may_return_and_save_none() -> None:

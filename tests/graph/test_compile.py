@@ -56,7 +56,7 @@ class Steered(nn.Module):
         super().__init__()
         self.use, self.layer, self.seen, self.calls = getattr(self, kind), nn.Linear(3, 3), [], 0
         self.register_buffer("position", numod.tensor(0))
-        self.register_buffer("kept", numod.zeros(3, 9))
+        self.register_buffer("history", numod.zeros(3, 9))
         self.optimizer = numod.optim.SGD(self.layer.parameters(), lr=0.1, momentum=0.9)
         if kind == "hook":
             self.layer.register_full_backward_hook(
@@ -69,17 +69,17 @@ class Steered(nn.Module):
         self.optimizer.zero_grad()
         loss = self.layer(x).square().sum()
         loss.backward()
-        found = self.use(x, loss)
+        result = self.use(x, loss)
         self.optimizer.step()
-        return found, numod.rand(2)
+        return result, numod.rand(2)
 
     def branch(self, x: numod.Tensor, loss: numod.Tensor) -> object:
         return x + 1 if loss > 2 else x - loss
 
     def slices(self, x: numod.Tensor, loss: numod.Tensor) -> object:
         p = int(self.position)
-        self.kept[:, p : p + 1] = x[:, :1]
-        return self.kept[: self.position.item()] * 2
+        self.history[:, p : p + 1] = x[:, :1]
+        return self.history[: self.position.item()] * 2
 
     def array(self, x: numod.Tensor, loss: numod.Tensor) -> object:
         return numod.from_numpy(np.full(3, self.calls, np.float32)) + x
@@ -122,25 +122,25 @@ def test_what_cannot_be_recorded_runs_eagerly_with_one_warning(kind: str) -> Non
         numod.manual_seed(1)
         random.seed(1)
         model = Steered(kind)
-        step, found = wrap(model), []
+        step, results = wrap(model), []
         for _ in range(5):
             x = numod.randn(3, 3, requires_grad=kind != "argument")
             outputs = step(x)
-            found += [
+            results += [
                 getattr(outputs[0], "x", outputs[0]),
                 outputs[1],
                 x,
                 x.grad,
                 [parameter.grad.clone() for parameter in model.parameters()],
             ]
-        return found, {**model.state_dict()}, model.seen, model.calls, step
+        return results, {**model.state_dict()}, model.seen, model.calls, step
 
     with pytest.warns(
         UserWarning, match="runs eagerly from here.*cannot repeat|runs eagerly from here.*has a hook"
     ) as told:
-        *found, compiled = run(lambda model: compile(model, fullgraph=False))
+        *outcomes, compiled = run(lambda model: compile(model, fullgraph=False))
     *expected, _ = run(lambda model: model)
-    assert len(told) == 1 and equal(found, expected) and not numod.core.listeners.listeners
+    assert len(told) == 1 and equal(outcomes, expected) and not numod.core.listeners.listeners
     assert (
         "runs eagerly" in compiled.explain()
         and str(told[0].message).split(": ", 2)[2].split(" (fullgraph")[0] in compiled.explain()
@@ -177,8 +177,8 @@ def test_structures_of_arguments_and_results() -> None:
     compiled = compile(function)
     for _ in range(2):
         for more in ({}, {"scale": 2.0}, {"scale": None, "parts": [X, X]}, {"parts": [X]}):
-            named = {"options": {"x": X + 1, "name": "n"}, **more}
-            assert equal(compiled((X, X + 1), **named), function((X, X + 1), **named))
+            keywords = {"options": {"x": X + 1, "name": "n"}, **more}
+            assert equal(compiled((X, X + 1), **keywords), function((X, X + 1), **keywords))
 
 
 Point = namedtuple("Point", "x y")
@@ -219,9 +219,9 @@ def test_objects_given_as_arguments() -> None:
     def check(scale: float = 1.0) -> None:
         for _ in range(2):
             numod.manual_seed(0)
-            found = compiled(model, holder, scale)
+            result = compiled(model, holder, scale)
             numod.manual_seed(0)
-            assert equal(found, function(model, holder, scale))
+            assert equal(result, function(model, holder, scale))
 
     check()
     model.eval()

@@ -116,9 +116,9 @@ def test_packed_sequences_come_and_go() -> None:
     with numod.no_grad():
         for lengths in ((4, 2), (4, 2), (3, 3)):
             packed = nn.utils.rnn.pack_sequence([numod.randn(n, 3) for n in lengths])
-            (found, last), (expected, end) = compiled(packed), layer(packed)
-            assert type(found) is nn.utils.rnn.PackedSequence and numod.equal(found.batch_sizes, expected.batch_sizes)
-            assert numod.allclose(found.data, expected.data) and all(map(numod.allclose, last, end))
+            (actual, last), (expected, end) = compiled(packed), layer(packed)
+            assert type(actual) is nn.utils.rnn.PackedSequence and numod.equal(actual.batch_sizes, expected.batch_sizes)
+            assert numod.allclose(actual.data, expected.data) and all(map(numod.allclose, last, end))
 
 
 def test_compiled_functions_inside_one_another_are_one_program() -> None:
@@ -240,23 +240,23 @@ def _of_dense_parts(y: numod.Tensor, i: numod.Tensor) -> tuple:
 
 
 @pytest.mark.parametrize("function", [_written, _counted, _left_behind, _of_rows, _of_parts, _of_dense_parts])
-@pytest.mark.parametrize("own", [False, True])
-def test_views_that_are_copies_in_programs_follow_what_is_written(function: Callable, own: bool) -> None:
+@pytest.mark.parametrize("detached", [False, True])
+def test_views_that_are_copies_in_programs_follow_what_is_written(function: Callable, detached: bool) -> None:
     def run(x: numod.Tensor, i: numod.Tensor) -> tuple:
-        return function(x if own else x * 1, i), x
+        return function(x if detached else x * 1, i), x
 
     def run_backward(x: numod.Tensor, i: numod.Tensor) -> tuple:
         weight = numod.ones(2, requires_grad=True)
-        found = function(x * weight, i)
-        sum((value * weight[0]).square().sum() for value in (found if type(found) is tuple else (found,))).backward()
-        return found, weight.grad
+        result = function(x * weight, i)
+        sum((value * weight[0]).square().sum() for value in (result if type(result) is tuple else (result,))).backward()
+        return result, weight.grad
 
     for runner in (run, run_backward):
         compiled = compile(runner, fullgraph=True)
         for k in (0, 2, 1, 0):
             mine, theirs = numod.arange(6.0).reshape(3, 2), numod.arange(6.0).reshape(3, 2)
-            found, expected = compiled(mine, numod.tensor(k)), runner(theirs, numod.tensor(k))
-            assert equal(found, expected) and equal(mine, theirs)
+            actual, expected = compiled(mine, numod.tensor(k)), runner(theirs, numod.tensor(k))
+            assert equal(actual, expected) and equal(mine, theirs)
         assert compiled.recorded == 1
 
 

@@ -93,12 +93,12 @@ def test_interpreted_and_verified(seed: int) -> None:
             x, y = world.inputs(turn), again.inputs(turn)
             numod.manual_seed(turn)
             try:
-                found = recorded(*x)
+                result = recorded(*x)
             except RuntimeError as error:
                 assert "a check found" in str(error)
                 continue
             numod.manual_seed(turn)
-            for a, b in zip((*found, *x), (*again.function(*y), *y), strict=True):
+            for a, b in zip((*result, *x), (*again.function(*y), *y), strict=True):
                 assert np.array_equal(programs.values(a), programs.values(b), equal_nan=a.dtype.is_floating_point)
 
 

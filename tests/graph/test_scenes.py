@@ -17,8 +17,8 @@ def check(seeds: range) -> None:
     for seed in seeds:
         scene = Scene(seed)
         expected = run(scene, lambda function: function)
-        found = run(Scene(seed), lambda function: compiled_natively(function, options={"linked": False}))
-        for call, (one, two) in enumerate(zip(expected, found, strict=True)):
+        actual = run(Scene(seed), lambda function: compiled_natively(function, options={"linked": False}))
+        for call, (one, two) in enumerate(zip(expected, actual, strict=True)):
             assert alike(one, two), (
                 f"seed {seed}, call {call}: {[(scene.names[k], value) for k, value in scene.places]} after {scene.plan}"
             )

@@ -168,20 +168,20 @@ def test_several_steps(name: str) -> None:
     other, _, twins = CASES[name]()
     compiled = torch.compile(other, options={"linked": False})
     for turn in range(5):
-        found = []
+        results = []
         for function in (step, compiled):
             torch.manual_seed(turn)
-            found.append((function(*inputs(turn)), torch.rand(1)))
-        for a, b in zip(*map(_flat, found), strict=True):
+            results.append((function(*inputs(turn)), torch.rand(1)))
+        for a, b in zip(*map(_flat, results), strict=True):
             assert torch.allclose(a, b, rtol=1e-4, atol=1e-5)
     assert compiled.recorded == 1
     assert all(torch.allclose(a, b, rtol=1e-4, atol=1e-5) for a, b in zip(trained, twins, strict=True))
 
 
-def _flat(each: object) -> list:
-    if isinstance(each, torch.Tensor):
-        return [each]
-    return [found for part in (each.values() if isinstance(each, dict) else each) for found in _flat(part)]
+def _flat(nested: object) -> list:
+    if isinstance(nested, torch.Tensor):
+        return [nested]
+    return [leaf for part in (nested.values() if isinstance(nested, dict) else nested) for leaf in _flat(part)]
 
 
 @pytest.mark.filterwarnings("ignore:compile")

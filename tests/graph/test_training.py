@@ -45,7 +45,7 @@ def test_hooks_that_keep_activations_and_gradients(after: bool) -> None:
 
 def test_hooks_of_leaves_that_change_or_come_and_go() -> None:
     def run(wrap: Callable) -> list:
-        model, scale, found = net(), [1.0], []
+        model, scale, results = net(), [1.0], []
         model[0].weight.register_hook(lambda gradient: gradient * scale[0])
 
         def step(x: numod.Tensor, y: numod.Tensor) -> numod.Tensor:
@@ -60,15 +60,15 @@ def test_hooks_of_leaves_that_change_or_come_and_go() -> None:
             if k == 6:
                 handles[0].remove()
             step(*batch(k))
-            found.append([parameter.grad.clone() for parameter in model.parameters()])
-        return found
+            results.append([parameter.grad.clone() for parameter in model.parameters()])
+        return results
 
     assert equal(run(lambda step: step), run(compile))
 
 
 def test_optimizers_that_run_in_hooks() -> None:
     def run(wrap: Callable) -> list:
-        model, found = net(), []
+        model, results = net(), []
         optimizers = {parameter: numod.optim.SGD([parameter], lr=0.1, momentum=0.9) for parameter in model.parameters()}
 
         def hook(leaf: numod.Tensor) -> None:
@@ -85,8 +85,8 @@ def test_optimizers_that_run_in_hooks() -> None:
 
         step = wrap(step)
         for k in range(5):
-            found.append([step(*batch(k)), *[parameter.detach().clone() for parameter in model.parameters()]])
-        return found
+            results.append([step(*batch(k)), *[parameter.detach().clone() for parameter in model.parameters()]])
+        return results
 
     assert equal(run(lambda step: step), run(compile))
 
@@ -119,17 +119,17 @@ def test_averages_of_weights(average: str | None) -> None:
 def test_gradients_of_a_checkpoint_inside_are_wanted_outside() -> None:
     def function(x: numod.Tensor, weight: numod.Tensor) -> numod.Tensor:
         return numod.utils.checkpoint.checkpoint(
-            lambda each: numod.nn.functional.dropout((each * weight).tanh(), 0.5), x, use_reentrant=False
+            lambda activations: numod.nn.functional.dropout((activations * weight).tanh(), 0.5), x, use_reentrant=False
         ).sum()
 
-    found = []
+    results = []
     for value in (function, compile(function)):
         weight = numod.arange(4.0).requires_grad_()
         for k in range(3):
             numod.manual_seed(k)
             value(numod.ones(4), weight).backward()
-        found.append(weight.grad)
-    assert equal(*found)
+        results.append(weight.grad)
+    assert equal(*results)
 
 
 def test_gradients_of_each_example_are_recorded() -> None:
@@ -165,7 +165,7 @@ def test_rates_that_are_tensors_are_those_of_the_moment(change: Callable, refusa
     rates = numod.tensor([0.1, 0.2])
 
     def run(wrap: Callable) -> list:
-        weight, found = nn.Parameter(numod.ones(2)), []
+        weight, results = nn.Parameter(numod.ones(2)), []
         optimizer = numod.optim.SGD([weight], lr=rates[0].clone())
 
         def step(rate: numod.Tensor) -> None:
@@ -176,8 +176,8 @@ def test_rates_that_are_tensors_are_those_of_the_moment(change: Callable, refusa
         step = wrap(step)
         for k in range(6):
             step(rates[k // 3])
-            found.append(weight.tolist())
-        return found
+            results.append(weight.tolist())
+        return results
 
     if refusal is None:
         assert run(compile) == run(lambda step: step)
@@ -189,7 +189,7 @@ def test_rates_that_are_tensors_are_those_of_the_moment(change: Callable, refusa
 @pytest.mark.parametrize("name", ["Adafactor", "LBFGS", "plateau", "plateau by item"])
 def test_optimizers_and_schedules_that_look_at_values_run_eagerly(name: str) -> None:
     def run(wrap: Callable) -> list:
-        weight, found = nn.Parameter(numod.ones(2, 2)), []
+        weight, results = nn.Parameter(numod.ones(2, 2)), []
         optimizer = getattr(numod.optim, name, numod.optim.SGD)([weight], lr=0.1)
         schedule = numod.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=0)
 
@@ -207,8 +207,8 @@ def test_optimizers_and_schedules_that_look_at_values_run_eagerly(name: str) -> 
 
         step = wrap(step)
         for _ in range(6):
-            found += [step().item(), optimizer.param_groups[0]["lr"], weight.tolist()]
-        return found
+            results += [step().item(), optimizer.param_groups[0]["lr"], weight.tolist()]
+        return results
 
     with pytest.warns(UserWarning, match="step runs eagerly from here: .*cannot repeat"):
         assert run(numod.compile) == run(lambda step: step)
@@ -220,7 +220,7 @@ def test_a_step_with_infinite_gradients_is_left_out_and_the_scale_goes_down() ->
     def run(wrap: Callable) -> list:
         weight = nn.Parameter(numod.ones(2))
         scaler = numod.amp.GradScaler("cpu", init_scale=8.0, growth_interval=3)
-        found = []
+        results = []
         optimizer = numod.optim.SGD([weight], lr=0.1, momentum=0.9)
 
         def step(x: numod.Tensor) -> None:
@@ -232,8 +232,8 @@ def test_a_step_with_infinite_gradients_is_left_out_and_the_scale_goes_down() ->
         step = wrap(step)
         for k in range(9):
             step(numod.full((2,), float("inf") if k in (4, 6) else 1.0 + k))
-            found.append([weight.tolist(), weight.grad.tolist(), scaler.get_scale()])
-        return found
+            results.append([weight.tolist(), weight.grad.tolist(), scaler.get_scale()])
+        return results
 
     assert run(compile) == run(lambda step: step)
 
@@ -255,8 +255,8 @@ def _shared(p: numod.Tensor, x: numod.Tensor) -> None:
 @pytest.mark.filterwarnings("ignore:compile")
 def test_memory_that_is_replaced(change: Callable, drop: str) -> None:
     def run(wrap: Callable) -> list:
-        weight, found = nn.Parameter(numod.ones(2)), []
-        optimizer, kept = numod.optim.SGD([weight], lr=0.1), weight.detach()
+        weight, results = nn.Parameter(numod.ones(2)), []
+        optimizer, detached = numod.optim.SGD([weight], lr=0.1), weight.detach()
 
         def step(x: numod.Tensor) -> numod.Tensor:
             if drop == "before":
@@ -272,10 +272,10 @@ def test_memory_that_is_replaced(change: Callable, drop: str) -> None:
         step = wrap(step)
         for k in range(6):
             x = numod.full((2,), 1.0 + k)
-            found.append([step(x), weight.detach().clone(), kept.clone(), weight.grad])
+            results.append([step(x), weight.detach().clone(), detached.clone(), weight.grad])
             x.add_(1)
-            found.append(weight.detach().clone())
-        return found
+            results.append(weight.detach().clone())
+        return results
 
     assert equal(run(compile), run(lambda step: step))
 
@@ -295,7 +295,7 @@ SCHEDULES = {
 @pytest.mark.parametrize("order", ["after", "twice"])
 def test_schedules_step_in_their_place(schedule: str, linked: bool, order: str) -> None:
     def run(wrap: Callable) -> tuple:
-        weight, found = nn.Parameter(numod.ones(2)), []
+        weight, results = nn.Parameter(numod.ones(2)), []
         optimizer = numod.optim.SGD([weight], lr=0.5, momentum=0.9)
         rates = SCHEDULES[schedule](numod.optim.lr_scheduler, optimizer)
 
@@ -309,7 +309,7 @@ def test_schedules_step_in_their_place(schedule: str, linked: bool, order: str) 
         step = wrap(step)
         for k in range(8):
             step(numod.arange(3.0) / 9, numod.tensor([True, k == 5, False]))
-            found.append(
+            results.append(
                 [
                     weight.tolist(),
                     optimizer.param_groups[0]["lr"],
@@ -318,12 +318,12 @@ def test_schedules_step_in_their_place(schedule: str, linked: bool, order: str) 
                     rates.last_epoch,
                 ]
             )
-        return found, step
+        return results, step
 
     expected, _ = run(lambda step: step)
-    found, compiled = run(lambda step: numod.compile(step, options={"linked": linked}))
+    run_results, compiled = run(lambda step: numod.compile(step, options={"linked": linked}))
     assert (
-        equal(found, expected)
+        equal(run_results, expected)
         and compiled.recorded <= 3
         and compiled.explain().count("action(") >= 1 + (order == "twice")
     )
@@ -399,16 +399,16 @@ def test_optimizers_that_are_edited_in_place(kind: str, edit: Callable, linked: 
             (weights[0] * x + (weights[1] * x).square()).sum().backward()
             optimizer.step()
 
-        step, found = wrap(step), []
+        step, results = wrap(step), []
         for k in range(8):
             if k == 4:
                 edit(optimizer)
             step(numod.ones(3) * (k + 1))
-            found += [weight.detach().clone() for weight in weights]
+            results += [weight.detach().clone() for weight in weights]
         if "step" in vars(optimizer):
             del optimizer.step
             step(numod.ones(3))
-        return [*found, *weights]
+        return [*results, *weights]
 
     assert equal(run(lambda step: step), run(partial(numod.compile, fullgraph=True, options={"linked": linked})))
 

@@ -31,7 +31,7 @@ ENTRIES = [sample(number) for number in range(3)]
 
 
 @pytest.fixture
-def place(tmp_path, monkeypatch):
+def root(tmp_path, monkeypatch):
     """Two cache folders, `mine` and `theirs`, and in the second some entries."""
     monkeypatch.setattr(trust, "_open_folder", None)
     monkeypatch.chdir(tmp_path)
@@ -47,46 +47,46 @@ def fill(path, entries=ENTRIES):
 
 
 def names(folder):
-    return sorted(each.name for each in folder.iterdir() if each.name != seal.NAME)
+    return sorted(path.name for path in folder.iterdir() if path.name != seal.NAME)
 
 
-def test_entries_of_another_folder_are_accepted_by_hand_and_sealed_anew(place):
+def test_entries_of_another_folder_are_accepted_by_hand_and_sealed_anew(root):
     assert store.pack("a.tar.gz", "theirs") == 3
-    assert store.unpack("a.tar.gz", "mine") == (0, 3) and names(place / "mine") == []
+    assert store.unpack("a.tar.gz", "mine") == (0, 3) and names(root / "mine") == []
     assert store.unpack("a.tar.gz", "theirs") == (3, 0)  # its own
-    assert store.unpack("a.tar.gz", "mine", trust=True) == (3, 0) and names(place / "mine") == names(place / "theirs")
-    secret = (place / "mine" / seal.NAME).read_bytes()
-    assert sorted(parse(path.read_bytes(), secret) for path in (place / "mine").glob("*.kernel")) == sorted(ENTRIES)
+    assert store.unpack("a.tar.gz", "mine", trust=True) == (3, 0) and names(root / "mine") == names(root / "theirs")
+    secret = (root / "mine" / seal.NAME).read_bytes()
+    assert sorted(parse(path.read_bytes(), secret) for path in (root / "mine").glob("*.kernel")) == sorted(ENTRIES)
 
 
-def test_an_archive_has_no_key_and_only_valid_entries(place):
-    (place / "theirs" / ENTRIES[0].file).write_bytes(dump(ENTRIES[0]))  # planted
-    (place / "theirs" / "other.kernel").write_bytes(b"something")
+def test_an_archive_has_no_key_and_only_valid_entries(root):
+    (root / "theirs" / ENTRIES[0].file).write_bytes(dump(ENTRIES[0]))  # planted
+    (root / "theirs" / "other.kernel").write_bytes(b"something")
     assert store.pack("a.tar.gz", "theirs") == 2
     with tarfile.open("a.tar.gz") as archive:
         assert sorted(archive.getnames()) == sorted(f"{entry.key}.kernel" for entry in ENTRIES[1:])
 
 
-def test_folders_that_others_can_write_to_are_neither_packed_nor_filled(place):
+def test_folders_that_others_can_write_to_are_neither_packed_nor_filled(root):
     store.pack("a.tar.gz", "theirs")
     for name in ("mine", "theirs"):
-        (place / name).chmod(0o777)
+        (root / name).chmod(0o777)
     with pytest.raises(PermissionError, match="other users can write"):
         store.pack("b.tar.gz", "theirs")
     with pytest.raises(PermissionError, match="other users can write"):
         store.unpack("a.tar.gz", "mine", trust=True)
-    assert sorted(each.name for each in place.iterdir()) == ["a.tar.gz", "mine", "theirs"]
+    assert sorted(path.name for path in root.iterdir()) == ["a.tar.gz", "mine", "theirs"]
 
 
-def test_an_archive_made_with_tar(place):
+def test_an_archive_made_with_tar(root):
     """Names as in a folder, times with fractions, and names too long for a plain header:
 
     `tarfile` writes extended headers for them.
     """
     long = sample(9)._replace(name=f"{'long_' * 20}{sample(9).key[:16]}")
-    fill(place / "theirs", [long])
+    fill(root / "theirs", [long])
     with tarfile.open("a.tar.gz", "w:gz") as archive:
-        for path in (place / "theirs").glob("*.kernel"):
+        for path in (root / "theirs").glob("*.kernel"):
             archive.add(path, path.name)
     assert store.unpack("a.tar.gz", "theirs") == (4, 0) and store.unpack("a.tar.gz", "mine", trust=True) == (4, 0)
 
@@ -157,12 +157,12 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("case", HOSTILE)
-def test_hostile_archives_are_refused_and_write_nothing(place, case):
+def test_hostile_archives_are_refused_and_write_nothing(root, case):
     content, match = HOSTILE[case]
-    (place / "a.tar.gz").write_bytes(gzip.compress(content + END))
+    (root / "a.tar.gz").write_bytes(gzip.compress(content + END))
     with pytest.raises(ValueError, match=match):
         store.unpack("a.tar.gz", "mine", trust=True)
-    assert names(place / "mine") == [] and sorted(each.name for each in place.iterdir()) == [
+    assert names(root / "mine") == [] and sorted(path.name for path in root.iterdir()) == [
         "a.tar.gz",
         "mine",
         "theirs",
@@ -183,14 +183,14 @@ def test_hostile_archives_are_refused_and_write_nothing(place, case):
     ],
     ids=range(8),
 )
-def test_what_is_no_archive_is_refused(place, content):
-    (place / "a.tar.gz").write_bytes(content)
+def test_what_is_no_archive_is_refused(root, content):
+    (root / "a.tar.gz").write_bytes(content)
     with pytest.raises(ValueError, match="a.tar.gz is not an archive of kernels"):
         store.unpack("a.tar.gz", "mine", trust=True)
-    assert names(place / "mine") == []
+    assert names(root / "mine") == []
 
 
-def test_bombs_take_no_memory(place, monkeypatch):
+def test_bombs_take_no_memory(root, monkeypatch):
     """Entries without end, extended headers without end, and a file of zeros."""
     monkeypatch.setattr(archives, "_TOTAL", 5_000_000)
     monkeypatch.setattr(archives, "_MEMBERS", 100)
@@ -205,13 +205,13 @@ def test_bombs_take_no_memory(place, monkeypatch):
             (headers, "more than"),
             ([bytes(10_000_000)], None),
         ):
-            (place / "a.tar.gz").write_bytes(gzip.compress(b"".join(content) + END, 1))
+            (root / "a.tar.gz").write_bytes(gzip.compress(b"".join(content) + END, 1))
             tracemalloc.reset_peak()
             before = tracemalloc.get_traced_memory()[0]
             with pytest.raises(ValueError, match=match) if match else contextlib.nullcontext():
                 store.unpack("a.tar.gz", "mine", trust=True)
             assert tracemalloc.get_traced_memory()[1] - before < 1_500_000
-            assert names(place / "mine") == []
+            assert names(root / "mine") == []
     finally:
         tracemalloc.stop()
 
@@ -255,9 +255,9 @@ def mutated(rng: random.Random) -> bytes:
                 )
     data = gzip.compress(bytes(content), 1)
     if rng.random() < 0.3:
-        place = rng.randrange(len(data))
-        data = data[:place] + (
-            b"" if rng.random() < 0.5 else bytes([data[place] ^ 1 << rng.randrange(8)]) + data[place + 1 :]
+        position = rng.randrange(len(data))
+        data = data[:position] + (
+            b"" if rng.random() < 0.5 else bytes([data[position] ^ 1 << rng.randrange(8)]) + data[position + 1 :]
         )
     return data
 
@@ -268,7 +268,7 @@ MEMBERS = [member(f"{entry.key}.kernel", dump(entry)) for entry in ENTRIES] + [
 ]
 
 
-def check_mutations(place, count: int, seed: int = 37) -> tuple[int, int]:
+def check_mutations(root, count: int, seed: int = 37) -> tuple[int, int]:
     """Each is refused, or what it writes are the entries that went in.
 
     Returns how many gave entries, and how many none.
@@ -276,32 +276,30 @@ def check_mutations(place, count: int, seed: int = 37) -> tuple[int, int]:
     rng, accepted = random.Random(seed), 0
     secret = None
     for _ in range(count):
-        (place / "a.tar.gz").write_bytes(mutated(rng))
+        (root / "a.tar.gz").write_bytes(mutated(rng))
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             try:
                 accepted += bool(store.unpack("a.tar.gz", "mine", trust=True)[0])
             except ValueError:
                 pass
-        secret = secret or (
-            (place / "mine" / seal.NAME).read_bytes() if (place / "mine" / seal.NAME).exists() else None
-        )
-        for path in (place / "mine").glob("*.kernel"):
+        secret = secret or ((root / "mine" / seal.NAME).read_bytes() if (root / "mine" / seal.NAME).exists() else None)
+        for path in (root / "mine").glob("*.kernel"):
             assert parse(path.read_bytes(), secret) in ENTRIES
             path.unlink()
-        assert names(place / "mine") == []
-    assert 0 < accepted < count and sorted(each.name for each in place.iterdir()) == ["a.tar.gz", "mine", "theirs"]
+        assert names(root / "mine") == []
+    assert 0 < accepted < count and sorted(path.name for path in root.iterdir()) == ["a.tar.gz", "mine", "theirs"]
     return accepted, count - accepted
 
 
-def test_damaged_archives(place):
-    check_mutations(place, QUICK)
+def test_damaged_archives(root):
+    check_mutations(root, QUICK)
 
 
 @pytest.mark.fuzz
-def test_many_damaged_archives(place):
+def test_many_damaged_archives(root):
     start = time.perf_counter()
-    check_mutations(place, FULL)
+    check_mutations(root, FULL)
     print(f"{FULL} archives in {time.perf_counter() - start:.0f} s")
 
 
@@ -313,10 +311,10 @@ def test_members_are_read_one_at_a_time():
             info.size = 3
             target.addfile(info, io.BytesIO(b"123"))
     file.seek(0)
-    found = archives._members(file)
+    result = archives._members(file)
     assert (
-        next(found) == ("a.kernel", b"123")
+        next(result) == ("a.kernel", b"123")
         and file.tell() == 1024
-        and next(found)[0] == "b.kernel"
-        and list(found) == []
+        and next(result)[0] == "b.kernel"
+        and list(result) == []
     )

@@ -82,8 +82,8 @@ def test_loading_sets_the_time_once_a_day(folder):
         set_age(folder, 1, days)
         (path,) = folder.glob("add1_*")
         key = hashlib.sha256(b"1").hexdigest()
-        found = cache.KernelCache(Kernel(f"add1_{key[:16]}", "", "float32[]", False, key), "1")
-        assert found.load(lambda *arguments: arguments) and (time.time() - path.stat().st_mtime < 60) == is_set
+        result = cache.KernelCache(Kernel(f"add1_{key[:16]}", "", "float32[]", False, key), "1")
+        assert result.load(lambda *arguments: arguments) and (time.time() - path.stat().st_mtime < 60) == is_set
 
 
 def test_entries_of_other_versions_go_when_unused(folder):

@@ -176,7 +176,7 @@ def test_serial_and_parallel_variants_are_apart(fresh):
 def test_the_folder_is_private_and_holds_no_leftovers(fresh):
     fresh.build()
     assert stat.S_IMODE(fresh.folder.stat().st_mode) & 0o077 == 0
-    assert sorted(each.suffix for each in fresh.folder.iterdir()) == [".kernel", ".key"]
+    assert sorted(path.suffix for path in fresh.folder.iterdir()) == [".kernel", ".key"]
     assert stat.S_IMODE((fresh.folder / seal.NAME).stat().st_mode) == 0o600
 
 
@@ -276,7 +276,7 @@ def a_link(path):
         a_folder,
         a_link,
     ],
-    ids=lambda each: each.__name__,
+    ids=lambda function: function.__name__,
 )
 def test_a_damaged_entry_is_compiled_again(fresh, damage):
     fresh.build()
@@ -317,7 +317,9 @@ def a_link_elsewhere(path):
     path.symlink_to(path.rename(path.with_name("elsewhere")))
 
 
-@pytest.mark.parametrize("damage", [cut, empty, too_long, unreadable, a_link_elsewhere], ids=lambda each: each.__name__)
+@pytest.mark.parametrize(
+    "damage", [cut, empty, too_long, unreadable, a_link_elsewhere], ids=lambda function: function.__name__
+)
 def test_a_key_that_cannot_be_used_is_replaced_and_told(fresh, damage):
     fresh.build()
     key = fresh.folder / seal.NAME

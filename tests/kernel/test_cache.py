@@ -41,11 +41,11 @@ def test_an_entry_of_another_kind_or_signature_is_not_taken(folder):
     assert new().load(fail) is None
     assert new("float64[]").text(lambda: "other") == "other"
     new().save(lambda *arguments: arguments, ((b"code", ("f",)),), "wrapper", "environment")
-    found = new()
+    result = new()
     assert (
-        found.text(lambda: "text") == "text"
-        and not found.hit
-        and found.kernel.why == "entry not used: it is another kernel's"
+        result.text(lambda: "text") == "text"
+        and not result.hit
+        and result.kernel.why == "entry not used: it is another kernel's"
     )
 
 
@@ -60,10 +60,10 @@ def test_a_text_that_is_not_utf8_is_made_again(folder):
 
 def test_code_that_does_not_load_is_a_miss_with_a_reason(folder):
     new().save(lambda *arguments: arguments, ((b"code", ("f",)),), "wrapper", "environment")
-    found = new()
-    assert found.load(fail) is None and not found.hit and found.kernel.why == "entry does not load: AssertionError"
-    made = found.load(lambda name, module, *rest: rest)
-    assert made == (((b"code", ("f",)),), "wrapper", "environment") and found.hit and found.kernel.symbols == ("f",)
+    result = new()
+    assert result.load(fail) is None and not result.hit and result.kernel.why == "entry does not load: AssertionError"
+    made = result.load(lambda name, module, *rest: rest)
+    assert made == (((b"code", ("f",)),), "wrapper", "environment") and result.hit and result.kernel.symbols == ("f",)
 
 
 def test_without_a_home_it_says_that_nothing_is_kept(folder, monkeypatch):

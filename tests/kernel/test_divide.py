@@ -119,7 +119,7 @@ def test_what_is_chosen_over_an_input_is_stored_whole() -> None:
     text, signature = emit.pointwise(loop, "1", 1, False)
     assert "x[_index] = whole(_t" in text and "whole(" not in emit.pointwise(loop, "1", 1, True)[0]
     kernel = build.build(cpu, "over", text.replace("parallel_range", "range"), signature)
-    found = np.array(numbers, np.float32)
-    kernel.launch(found, len(numbers))
-    assert found.tobytes() == numod.tensor(numbers).relu().numpy().tobytes()
+    result = np.array(numbers, np.float32)
+    kernel.launch(result, len(numbers))
+    assert result.tobytes() == numod.tensor(numbers).relu().numpy().tobytes()
     assert not re.search(r"vp?maskmov\w*\s.*\)$", inspection.machine_code(kernel).assembly, re.M)

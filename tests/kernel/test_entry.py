@@ -29,12 +29,12 @@ TEXT = Entry("text", KEY, f"add_{KEY[:16]}", "float32[]", "1 2", (), ((b".versio
 QUICK, FULL = 1500, 20_000
 
 
-@pytest.mark.parametrize("each", [CODE, TEXT], ids=["code", "text"])
+@pytest.mark.parametrize("value", [CODE, TEXT], ids=["code", "text"])
 @pytest.mark.parametrize("secret", [None, SECRET], ids=["no_seal", "sealed"])
-def test_what_is_written_is_read(each, secret):
-    data = dump(each, secret)
-    assert parse(data, secret) == each == parse(data) and parse(memoryview(b"in a pack" + data)[9:]) == each
-    assert each.file == f"add_{KEY[:16]}_{KEY[16:]}.kernel"
+def test_what_is_written_is_read(value, secret):
+    data = dump(value, secret)
+    assert parse(data, secret) == value == parse(data) and parse(memoryview(b"in a pack" + data)[9:]) == value
+    assert value.file == f"add_{KEY[:16]}_{KEY[16:]}.kernel"
 
 
 def test_the_seal_is_that_of_one_secret_and_covers_every_byte():
@@ -44,10 +44,10 @@ def test_the_seal_is_that_of_one_secret_and_covers_every_byte():
             parse(data, secret)
     with pytest.raises(Malformed, match="not sealed"):
         parse(dump(CODE), SECRET)
-    for place in range(len(data)):
+    for position in range(len(data)):
         for bit in (1, 128):
             with pytest.raises(Malformed):
-                parse(data[:place] + bytes([data[place] ^ bit]) + data[place + 1 :], SECRET)
+                parse(data[:position] + bytes([data[position] ^ bit]) + data[position + 1 :], SECRET)
 
 
 @pytest.mark.parametrize("count", [0, 1, 15, 16, 47, 80, 83, 84, 85, 200, -1])
@@ -145,7 +145,7 @@ def with_digest(data: bytes) -> bytes:
 def check_mutations(count: int, seed: int = 37) -> tuple[int, int]:
     """How many of so many changed entries are valid in a pack, which has no seals, and how many are not."""
     rng = random.Random(seed)
-    originals = [dump(each, SECRET) for each in (CODE, TEXT)]
+    originals = [dump(code, SECRET) for code in (CODE, TEXT)]
     accepted = 0
     for _ in range(count):
         original = rng.choice(originals)
@@ -154,14 +154,14 @@ def check_mutations(count: int, seed: int = 37) -> tuple[int, int]:
             with pytest.raises(Malformed):
                 parse(data, SECRET)
         try:  # as in a pack, which has no seals
-            found = parse(with_digest(data))
+            result = parse(with_digest(data))
         except Malformed:
             continue
         accepted += 1
         assert (
-            found.file.endswith(".kernel")
-            and "/" not in found.file
-            and sum(len(part) for part, _ in found.parts) < len(data)
+            result.file.endswith(".kernel")
+            and "/" not in result.file
+            and sum(len(part) for part, _ in result.parts) < len(data)
         )
     assert 0 < accepted < count
     return accepted, count - accepted

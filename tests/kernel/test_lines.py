@@ -63,8 +63,8 @@ REFERENCES = {
     "name", [name for name, formula in lines.formulas.items() if not formula.numbers and not formula.joined]
 )
 def test_lines_are_the_formulas_of_numpy(name, dtype):
-    each = lines.formulas[name]
-    names = [*each.reads, *each.writes]
+    formula = lines.formulas[name]
+    names = [*formula.reads, *formula.writes]
     text = f"def kernel({', '.join(names)}, n):\n    {name}({', '.join(f'{one}, 1' for one in names)}, n)\n"
     run = build.build(
         cpu,
@@ -81,9 +81,11 @@ def test_lines_are_the_formulas_of_numpy(name, dtype):
                 else np.random.default_rng(k).standard_normal(shape)
             )
 
-        given = [draw(k, (count, n) if count > 1 else n).astype(dtype) for k, count in enumerate(each.reads.values())]
-        arrays = [np.concatenate([[0], one.ravel(), [7]]).astype(dtype) for one in given] + [
-            np.full(count * n + 2, 7, dtype) for count in each.writes.values()
+        inputs = [
+            draw(k, (count, n) if count > 1 else n).astype(dtype) for k, count in enumerate(formula.reads.values())
+        ]
+        arrays = [np.concatenate([[0], one.ravel(), [7]]).astype(dtype) for one in inputs] + [
+            np.full(count * n + 2, 7, dtype) for count in formula.writes.values()
         ]
         over = {
             "lstm_gates": ("cell", "new_cell"),
@@ -94,14 +96,14 @@ def test_lines_are_the_formulas_of_numpy(name, dtype):
         if over:
             arrays[names.index(over[1])] = arrays[names.index(over[0])]
         run(*arrays, n)
-        for expected, found in zip(REFERENCES[name](*given), arrays[len(given) :], strict=True):
+        for expected, actual in zip(REFERENCES[name](*inputs), arrays[len(inputs) :], strict=True):
             np.testing.assert_allclose(
-                found[1:-1],
+                actual[1:-1],
                 np.asarray(expected).ravel(),
                 rtol=2e-5 if dtype == "float32" else 1e-12,
                 atol=1e-6 if dtype == "float32" else 1e-13,
             )
-            assert found[-1] == 7
+            assert actual[-1] == 7
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -114,20 +116,20 @@ def test_scores_become_attention_weights(dtype):
     text += "    log_sums(found, 0, found, 1, found, 2, 1)\n    scale_line(x, 1, x, 1, n, 1 / found[1])\n"
     run = build.build(cpu, "chances", text, f"{dtype}[], {dtype}[], int64, {dtype}").launch
     for n in (1, 5, 16, 37):
-        x, found = np.random.default_rng(n).standard_normal(n + 2).astype(dtype) * 9, np.empty(3, dtype)
+        x, actual = np.random.default_rng(n).standard_normal(n + 2).astype(dtype) * 9, np.empty(3, dtype)
         scores = -2.0 * x[1:-1].astype("float64")
         expected, ends = np.exp(scores - scores.max()), x[[0, -1]].copy()
-        run(x, found, n, -2.0)
+        run(x, actual, n, -2.0)
         np.testing.assert_allclose(
-            found, [scores.max(), expected.sum(), scores.max() + np.log(expected.sum())], rtol=1e-5
+            actual, [scores.max(), expected.sum(), scores.max() + np.log(expected.sum())], rtol=1e-5
         )
         np.testing.assert_allclose(x[1:-1], expected / expected.sum(), rtol=1e-5, atol=1e-36)
         np.testing.assert_array_equal(x[[0, -1]], ends)
     x = np.array([7, 1, np.nan, 2, 7], dtype)
-    run(x, found, 3, 1.0)
-    assert found[0] == 2 and np.isnan(found[1]) and np.isnan(x[1:-1]).all()
-    x, found[:] = np.array([7, 1, -np.inf, -300 if dtype == "float32" else -3000, 7], dtype), 7
-    run(x, found, 3, 1.0)
+    run(x, actual, 3, 1.0)
+    assert actual[0] == 2 and np.isnan(actual[1]) and np.isnan(x[1:-1]).all()
+    x, actual[:] = np.array([7, 1, -np.inf, -300 if dtype == "float32" else -3000, 7], dtype), 7
+    run(x, actual, 3, 1.0)
     np.testing.assert_array_equal(x, np.array([7, 1, 0, 0, 7], dtype))
 
 
@@ -143,13 +145,13 @@ def test_lines_become_exponentials(dtype):
     for n in (1, 7, 16, 31, 32, 33, 63, 64, 65, 130, 200):  # a turn may have up to four registers
         x = np.random.default_rng(n).standard_normal(n + 2).astype(dtype) * 9
         out = np.full(n + 2, 7, dtype)
-        found = np.empty(3, dtype)
+        actual = np.empty(3, dtype)
         x[[0, -1]] = 1e3
         expected = np.exp(x[1:-1].astype("float64") - x[1:-1].max())
-        run(x, out, found, n)
-        assert found[0] == x[1:-1].max() and found[1] == found[2]
+        run(x, out, actual, n)
+        assert actual[0] == x[1:-1].max() and actual[1] == actual[2]
         np.testing.assert_allclose(
-            found[1] / 2.0 ** (25 if dtype == "float32" else 55),
+            actual[1] / 2.0 ** (25 if dtype == "float32" else 55),
             expected.sum(),
             rtol=1e-5 if dtype == "float32" else 1e-13,
         )

@@ -48,7 +48,7 @@ def loop_of(names: list[str], drawing: bool) -> writer.Loop:
 def stores(text: str) -> Counter[str]:
     """How often a text assigns each name."""
     return Counter(
-        each.id for each in ast.walk(ast.parse(text)) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
+        node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
     )
 
 
@@ -71,11 +71,13 @@ def test_loops(inner: str, rank: int, flat: bool) -> None:
             emit.pointwise(loop_of(names, drawing), inner + "1" * len(names), rank, flat)[0]
             for drawing in (False, True)
         ]
-        plain, drawing = found = [stores(text) for text in texts]
-        for text, stored in zip(texts, found):
-            given = parameters(text)
-            assert len(set(given)) == len(given) and all(each.startswith("_stride") for each in {*given} & {*stored})
-            assert all(name.startswith("_") or declared(name) for name in given) and all(
+        plain, drawing = stored_names = [stores(text) for text in texts]
+        for text, stored in zip(texts, stored_names):
+            parameter_names = parameters(text)
+            assert len(set(parameter_names)) == len(parameter_names) and all(
+                parameter.startswith("_stride") for parameter in {*parameter_names} & {*stored}
+            )
+            assert all(name.startswith("_") or declared(name) for name in parameter_names) and all(
                 name.startswith("_") for name in stored
             )
         drawn = {name for name in drawing if name.startswith("_draw_")}
@@ -92,9 +94,9 @@ def test_several_loops() -> None:
     loop = loop_of(TAKEN[:7], False)
     loop = writer.Loop(loop.inputs, (loop.outputs[0]._replace(over=loop.inputs[0].name),), loop.dtype)
     for flat in (False, True):
-        given = parameters("def " + emit.several("update", loop, 2, flat)[0].rpartition("\ndef ")[2])
-        assert len(set(given)) == len(given) == 2 * 7 + 2 + 2 and all(
-            name.startswith("_of") or declared(name) for name in given
+        parameter_names = parameters("def " + emit.several("update", loop, 2, flat)[0].rpartition("\ndef ")[2])
+        assert len(set(parameter_names)) == len(parameter_names) == 2 * 7 + 2 + 2 and all(
+            name.startswith("_of") or declared(name) for name in parameter_names
         )
 
 
@@ -109,8 +111,8 @@ FOLD = folds.Fold(
     dtypes.float32,
 )
 FOLDS = {
-    **{f"rows {inner} {rank} {each}": folds.rows(FOLD, inner, rank, rank, **each)[0] for inner, rank,
-        each in itertools.product("1s", (0, 1, 3), ({}, {"joined": True}, {"short": True}))},
+    **{f"rows {inner} {rank} {case}": folds.rows(FOLD, inner, rank, rank, **case)[0] for inner, rank,
+        case in itertools.product("1s", (0, 1, 3), ({}, {"joined": True}, {"short": True}))},
     "across": folds.rows(FOLD, "s", 2, 2, across=True)[0], "block": folds.block_rows(FOLD, 2, 2, 64)[0],
     **{f"columns {inner} {few}": folds.columns(FOLD, 2, inner, few)[0] for inner,
         few in itertools.product("1s", (0, 3))},
@@ -123,10 +125,11 @@ FOLDS = {
 @pytest.mark.parametrize("name", FOLDS)
 def test_reductions(name: str) -> None:
     assert all(store.startswith("_") for store in stores(FOLDS[name]))
-    given = parameters(FOLDS[name])
+    parameter_names = parameters(FOLDS[name])
     assert all(
-        each.startswith(("_", "in_")) or each in ("x", "out", "partial", "scratch") for each in given
-    ) and not set(given) & set(stores(FOLDS[name])) - {"_stride_x"}
+        parameter.startswith(("_", "in_")) or parameter in ("x", "out", "partial", "scratch")
+        for parameter in parameter_names
+    ) and not set(parameter_names) & set(stores(FOLDS[name])) - {"_stride_x"}
 
 
 def test_formulas_and_functions_have_no_such_names() -> None:
@@ -154,11 +157,11 @@ def test_products_of_blocks(tile: block.Tile) -> None:
         block.matrices("inner", "outer", "int32", tile),
         *(make(sizes) for make in (block.convolution, block.convolution_input, block.convolution_weight)),
     ):
-        own = Counter()
+        counts = Counter()
         for lines in (product.batch, product.lines, block.assignments(product.column)):
-            own += stores("\n".join(lines))
+            counts += stores("\n".join(lines))
         for side in (product.left, product.right):
-            own += stores("\n".join(block.assignments({**side.outer, **side.inner})))
+            counts += stores("\n".join(block.assignments({**side.outer, **side.inner})))
         bare = block.Product(
             product.arguments,
             block.Operand("inner", "x", "0", jumps=("1", "1")),
@@ -167,22 +170,22 @@ def test_products_of_blocks(tile: block.Tile) -> None:
             {},
         )
         assert (
-            own
-            and not set(own)
+            counts
+            and not set(counts)
             & set(stores(block.source(bare, tile, "float32").replace("RESIDENT", "_RESIDENT"))) - shared
         )
         assert not set(product.arguments) & set(stores(block.source(product, tile, "float32")))
 
 
 @pytest.mark.parametrize(
-    "module", [tiled, implicit_gemm_forward, depthwise, winograd], ids=lambda each: each.__name__.rpartition(".")[2]
+    "module", [tiled, implicit_gemm_forward, depthwise, winograd], ids=lambda module: module.__name__.rpartition(".")[2]
 )
 def test_kernels_that_get_an_end(module: object) -> None:
     kernels = [
         node
         for node in ast.walk(ast.parse(inspect.getsource(module)))
         if isinstance(node, ast.FunctionDef)
-        and "EPILOGUE" in {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+        and "EPILOGUE" in {node.id for node in ast.walk(node) if isinstance(node, ast.Name)}
     ]
     assert kernels
     for kernel in kernels:

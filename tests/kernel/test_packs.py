@@ -152,10 +152,12 @@ def test_changed_packs_never_yield_other_code(pack):
         pack.write_bytes(changed)
         try:
             opened = packs.Pack(str(pack))
-            found = [opened.find(key) for key in KEYS]
+            results = [opened.find(key) for key in KEYS]
         except entry.Malformed:
             continue
-        assert all(each is None or each == an_entry(key, 50 + k) for k, (key, each) in enumerate(zip(KEYS, found)))
+        assert all(
+            loaded is None or loaded == an_entry(key, 50 + k) for k, (key, loaded) in enumerate(zip(KEYS, results))
+        )
 
 
 def test_a_kernel_comes_from_a_pack_and_the_cache_comes_first(tmp_path, monkeypatch):

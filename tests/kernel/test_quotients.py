@@ -30,7 +30,7 @@ def wrapped(number: int) -> int:
 
 
 def test_quotients_and_rests_are_exact() -> None:
-    x, y = (numod.tensor(each) for each in zip(*PAIRS))
+    x, y = (numod.tensor(column) for column in zip(*PAIRS))
     cut = [(abs(a) // abs(b)) * (1 if (a < 0) == (b < 0) else -1) for a, b in PAIRS]
     assert (x // y).tolist() == [wrapped(a // b) for a, b in PAIRS]
     assert (x % y).tolist() == [a % b for a, b in PAIRS]
@@ -39,5 +39,5 @@ def test_quotients_and_rests_are_exact() -> None:
 
 
 def test_processors_without_vectors_of_64_bits_use_their_instruction() -> None:
-    own = {"truncated", "whole_quotient"} & {*bind._formulas()}
-    assert len(own) == (0 if "+avx512dq" in target.features().split(",") else 2)
+    numod_formulas = {"truncated", "whole_quotient"} & {*bind._formulas()}
+    assert len(numod_formulas) == (0 if "+avx512dq" in target.features().split(",") else 2)

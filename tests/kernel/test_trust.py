@@ -19,7 +19,7 @@ needs_root = pytest.mark.skipif(
 
 
 @pytest.fixture
-def place(tmp_path, monkeypatch):
+def root(tmp_path, monkeypatch):
     monkeypatch.setattr(trust, "_open_folder", None)
     tmp_path.chmod(0o700)
     (tmp_path / "cache").mkdir(mode=0o700)
@@ -43,23 +43,21 @@ def test_without_users_everything_holds(monkeypatch):
     assert objection(with_state(1001, 0o666)) == ""
 
 
-def test_on_windows_paths_are_joined(place, monkeypatch):
+def test_on_windows_paths_are_joined(root, monkeypatch):
     """There is no descriptor of a folder; reading, writing and the key are the same."""
     monkeypatch.setattr(trust, "_RELATIVE", False)
     monkeypatch.delattr(os, "geteuid")
-    with Folder(str(place / "a" / "b"), make=True) as folder:
+    with Folder(str(root / "a" / "b"), make=True) as folder:
         folder.write("x.kernel", b"text")
         assert (
-            folder.read("x.kernel", 9) == b"text"
-            and not folder.is_roots
-            and not folder.is_still(str(place / "a" / "b"))
+            folder.read("x.kernel", 9) == b"text" and not folder.is_roots and not folder.is_still(str(root / "a" / "b"))
         )
-        assert seal.make(folder) == seal.read(opened(str(place / "a" / "b")))
+        assert seal.make(folder) == seal.read(opened(str(root / "a" / "b")))
 
 
 @pytest.mark.parametrize("mode", [0o777, 0o770, 0o702], ids=oct)
-def test_a_folder_above_that_others_can_write_to_is_refused(place, mode):
-    above = place / "above"
+def test_a_folder_above_that_others_can_write_to_is_refused(root, mode):
+    above = root / "above"
     (above / "cache").mkdir(mode=0o700, parents=True)
     assert checked_path(str(above / "cache")) == str(above / "cache")
     above.chmod(mode)
@@ -72,71 +70,71 @@ def test_a_folder_above_that_others_can_write_to_is_refused(place, mode):
 
 
 @needs_root
-def test_a_folder_or_link_of_another_user_is_refused(place):
-    (place / "link").symlink_to(place / "cache")
-    (place / "other").mkdir()
-    (place / "other" / "cache").mkdir(mode=0o700)
-    os.chown(place / "other", 54321, -1)
-    os.chown(place / "link", 54321, -1, follow_symlinks=False)
+def test_a_folder_or_link_of_another_user_is_refused(root):
+    (root / "link").symlink_to(root / "cache")
+    (root / "other").mkdir()
+    (root / "other" / "cache").mkdir(mode=0o700)
+    os.chown(root / "other", 54321, -1)
+    os.chown(root / "link", 54321, -1, follow_symlinks=False)
     for path in ("other/cache", "link", "other"):
         with pytest.raises(Untrusted, match="belongs to another user"):
-            Folder(str(place / path))
+            Folder(str(root / path))
 
 
-def test_the_group_of_one_user_is_no_other_user(place, monkeypatch):
+def test_the_group_of_one_user_is_no_other_user(root, monkeypatch):
     """Where each user has a group, folders are often writable by it. That of the cache is not: it is made by numod."""
     import grp
     import pwd
 
-    user = pwd.struct_passwd(("me", "x", os.geteuid() or 1000, place.stat().st_gid, "", "/", "/bin/sh"))
+    user = pwd.struct_passwd(("me", "x", os.geteuid() or 1000, root.stat().st_gid, "", "/", "/bin/sh"))
     monkeypatch.setattr(pwd, "getpwuid", lambda uid: user)
     monkeypatch.setattr(grp, "getgrgid", lambda gid: grp.struct_group(("me", "x", gid, members)))
-    place.chmod(0o770)
+    root.chmod(0o770)
     members = []
-    assert checked_path(str(place / "cache")) == str(place / "cache")
+    assert checked_path(str(root / "cache")) == str(root / "cache")
     members = ["me", "other"]
     with pytest.raises(Untrusted):
-        checked_path(str(place / "cache"))
+        checked_path(str(root / "cache"))
 
 
-def test_links_are_followed_where_only_the_user_can_make_them(place):
-    (place / "x").mkdir()
-    (place / "one").symlink_to("x/../two")
-    (place / "two").symlink_to(place)
-    assert checked_path(str(place / "one" / "." / "cache")) == str(place / "cache")
-    assert checked_path(str(place / "one" / "missing" / "cache")) == str(place / "missing" / "cache")
-    with Folder(str(place / "one" / "cache")) as folder:
-        assert folder.path == str(place / "cache")
-    (place / "circle").symlink_to("circle")
+def test_links_are_followed_where_only_the_user_can_make_them(root):
+    (root / "x").mkdir()
+    (root / "one").symlink_to("x/../two")
+    (root / "two").symlink_to(root)
+    assert checked_path(str(root / "one" / "." / "cache")) == str(root / "cache")
+    assert checked_path(str(root / "one" / "missing" / "cache")) == str(root / "missing" / "cache")
+    with Folder(str(root / "one" / "cache")) as folder:
+        assert folder.path == str(root / "cache")
+    (root / "circle").symlink_to("circle")
     with pytest.raises(OSError, match="symbolic links"):
-        checked_path(str(place / "circle" / "cache"))
+        checked_path(str(root / "circle" / "cache"))
 
 
-def test_a_link_put_in_the_place_of_the_folder_is_not_followed(place, monkeypatch):
+def test_a_link_put_in_the_place_of_the_folder_is_not_followed(root, monkeypatch):
     """After the path was checked: the folder is opened without following links."""
-    (place / "elsewhere").mkdir(mode=0o700)
-    (place / "cache").rmdir()
-    (place / "cache").symlink_to("elsewhere")
+    (root / "elsewhere").mkdir(mode=0o700)
+    (root / "cache").rmdir()
+    (root / "cache").symlink_to("elsewhere")
     monkeypatch.setattr(trust, "checked_path", lambda path: path)
     with pytest.raises(OSError):
-        Folder(str(place / "cache"))
+        Folder(str(root / "cache"))
 
 
-def test_files_are_those_of_the_open_folder(place):
+def test_files_are_those_of_the_open_folder(root):
     """Whatever is put in its place meanwhile."""
-    with Folder(str(place / "cache")) as folder:
+    with Folder(str(root / "cache")) as folder:
         folder.write("a", b"mine")
-        (place / "cache").rename(place / "moved")
-        (place / "cache").mkdir()
-        (place / "cache" / "a").write_bytes(b"theirs")
+        (root / "cache").rename(root / "moved")
+        (root / "cache").mkdir()
+        (root / "cache" / "a").write_bytes(b"theirs")
         assert folder.read("a", 10) == b"mine"
         folder.write("b", b"mine")
-    assert (place / "moved" / "b").exists() and not (place / "cache" / "b").exists()
+    assert (root / "moved" / "b").exists() and not (root / "cache" / "b").exists()
 
 
-def test_what_is_no_file_of_the_user_alone_is_not_read(place):
-    with Folder(str(place / "cache")) as folder:
-        inside = place / "cache"
+def test_what_is_no_file_of_the_user_alone_is_not_read(root):
+    with Folder(str(root / "cache")) as folder:
+        inside = root / "cache"
         (inside / "folder").mkdir()
         (inside / "link").symlink_to("text")
         os.mkfifo(inside / "pipe")
@@ -153,118 +151,118 @@ def test_what_is_no_file_of_the_user_alone_is_not_read(place):
             folder.read("text", 5)
 
 
-def test_a_missing_folder_and_its_parents_are_made_for_the_user_alone(place):
+def test_a_missing_folder_and_its_parents_are_made_for_the_user_alone(root):
     before = os.umask(0)
     try:
-        Folder(str(place / "a" / "b"), make=True).close()
+        Folder(str(root / "a" / "b"), make=True).close()
     finally:
         os.umask(before)
-    assert {stat.S_IMODE((place / name).stat().st_mode) for name in ("a", "a/b")} == {0o700}
+    assert {stat.S_IMODE((root / name).stat().st_mode) for name in ("a", "a/b")} == {0o700}
 
 
-def test_files_are_writable_by_the_user_alone_whatever_the_umask(place):
+def test_files_are_writable_by_the_user_alone_whatever_the_umask(root):
     before = os.umask(0o002)
     try:
-        with Folder(str(place / "cache")) as folder:
+        with Folder(str(root / "cache")) as folder:
             folder.write("text", b"1")
             assert folder.read("text", 1) == b"1"
             seal.make(folder)
     finally:
         os.umask(before)
-    assert stat.S_IMODE((place / "cache" / seal.NAME).stat().st_mode) == 0o600
+    assert stat.S_IMODE((root / "cache" / seal.NAME).stat().st_mode) == 0o600
 
 
-def test_a_write_that_fails_leaves_nothing(place):
-    with Folder(str(place / "cache")) as folder:
-        (place / "cache" / "taken").mkdir()
+def test_a_write_that_fails_leaves_nothing(root):
+    with Folder(str(root / "cache")) as folder:
+        (root / "cache" / "taken").mkdir()
         with pytest.raises(OSError):
             folder.write("taken", b"1")
         folder.write("text", b"1")
         with pytest.raises(FileExistsError):
             folder.write("text", b"2", replace=False)
         assert folder.read("text", 1) == b"1"
-    assert sorted(each.name for each in (place / "cache").iterdir()) == ["taken", "text"]
+    assert sorted(path.name for path in (root / "cache").iterdir()) == ["taken", "text"]
 
 
-def test_a_file_system_without_hard_links(place, monkeypatch):
+def test_a_file_system_without_hard_links(root, monkeypatch):
     def link(*arguments, **options):
         raise PermissionError(1, "Operation not permitted")
 
     monkeypatch.setattr(os, "link", link)
-    with Folder(str(place / "cache")) as folder:
+    with Folder(str(root / "cache")) as folder:
         secret = seal.make(folder)
         assert len(secret) == 32 and seal.read(folder) == secret
 
 
-def test_all_who_make_a_key_at_once_get_the_same(place):
+def test_all_who_make_a_key_at_once_get_the_same(root):
     keys, barrier = [], threading.Barrier(8)
 
     def make():
-        with Folder(str(place / "cache")) as folder:
+        with Folder(str(root / "cache")) as folder:
             barrier.wait()
             keys.append(seal.make(folder))
 
     threads = [threading.Thread(target=make) for _ in range(8)]
     for thread in threads:
         thread.start()
-    for each in threads:
-        each.join()
-    assert len(keys) == 8 and len(set(keys)) == 1 and [each.name for each in (place / "cache").iterdir()] == [seal.NAME]
+    for thread in threads:
+        thread.join()
+    assert len(keys) == 8 and len(set(keys)) == 1 and [path.name for path in (root / "cache").iterdir()] == [seal.NAME]
 
 
 # ---- the folder that stays open
 
 
-def test_one_folder_stays_open(place):
-    path = str(place / "cache")
+def test_one_folder_stays_open(root):
+    path = str(root / "cache")
     first = opened(path)
     assert opened(path) is first and opened(os.path.relpath(path)) is first
-    other = opened(str(place / "other"), make=True)
+    other = opened(str(root / "other"), make=True)
     assert opened(other.path) is other and opened(path) is not first
 
 
 @pytest.mark.parametrize("change", ["removed", "mode", "closed", "reused"])
-def test_a_change_is_noticed(place, change):
-    path = str(place / "cache")
+def test_a_change_is_noticed(root, change):
+    path = str(root / "cache")
     first = opened(path)
     if change == "removed":
-        (place / "cache").rename(place / "gone")
-        (place / "cache").mkdir(mode=0o700)
+        (root / "cache").rename(root / "gone")
+        (root / "cache").mkdir(mode=0o700)
     if change == "mode":
-        (place / "cache").chmod(0o777)
+        (root / "cache").chmod(0o777)
         with pytest.raises(Untrusted):
             opened(path)
         return
     if change == "closed":  # as a daemon does that closes all descriptors
         os.close(first.descriptor)
     if change == "reused":
-        other = os.open(place, os.O_RDONLY)
+        other = os.open(root, os.O_RDONLY)
         os.dup2(other, first.descriptor)
     again = opened(path)
     again.write("x", b"1")
-    assert (place / "cache" / "x").exists()
+    assert (root / "cache" / "x").exists()
     if change == "reused":
         assert os.path.samestat(os.fstat(first.descriptor), os.fstat(other))  # not closed
         os.close(other)
         os.close(first.descriptor)
 
 
-def test_a_relative_path_follows_the_working_directory(place, monkeypatch):
-    monkeypatch.chdir(place)
+def test_a_relative_path_follows_the_working_directory(root, monkeypatch):
+    monkeypatch.chdir(root)
     first = opened("cache")
-    (place / "below" / "cache").mkdir(parents=True, mode=0o700)
-    monkeypatch.chdir(place / "below")
+    (root / "below" / "cache").mkdir(parents=True, mode=0o700)
+    monkeypatch.chdir(root / "below")
     assert opened("cache").identity != first.identity
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
-def test_a_child_uses_the_folder_of_its_parent(place):
-    held = opened(str(place / "cache"))
+def test_a_child_uses_the_folder_of_its_parent(root):
+    folder = opened(str(root / "cache"))
     child = os.fork()
     if child == 0:
         try:
-            opened(held.path).write("child", b"1")
+            opened(folder.path).write("child", b"1")
         finally:
             os._exit(0)
     os.waitpid(child, 0)
-    assert opened(held.path) is held and held.read("child", 1) == b"1"
+    assert opened(folder.path) is folder and folder.read("child", 1) == b"1"

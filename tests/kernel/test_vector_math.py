@@ -165,13 +165,13 @@ def test_functions_with_branches_are_called_for_registers_on_every_processor() -
 
     In a process of its own, which compiles for processors that it need not have and runs nothing.
     """
-    found = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", COMPILED_FOR_EACH, *PROCESSORS],
         capture_output=True,
         text=True,
         env={**os.environ, "NUMOD_CACHE_DIR": ""},
     )
-    assert found.stdout.splitlines() == [f"{name} True" for name in PROCESSORS], found.stderr
+    assert completed.stdout.splitlines() == [f"{name} True" for name in PROCESSORS], completed.stderr
 
 
 @pytest.mark.parametrize("name", ["sin", "cos", "tan"])
@@ -213,9 +213,9 @@ def test_atan2(dtype, wide):
         (random.normal(0, 1, 20_000), random.normal(0, 1, 20_000)),
         (np.exp(random.uniform(-80, 80, 20_000)), -np.exp(random.uniform(-80, 80, 20_000))),
     ]
-    pairs.append([each.ravel() for each in np.meshgrid(EDGES, EDGES)])
+    pairs.append([grid.ravel() for grid in np.meshgrid(EDGES, EDGES)])
     with np.errstate(all="ignore"):
-        y, x = (np.concatenate(each).astype(dtype) for each in zip(*pairs))
+        y, x = (np.concatenate(pair).astype(dtype) for pair in zip(*pairs))
         wanted = np.arctan2(y.astype(wide), x.astype(wide))
     got = numod.atan2(numod.from_numpy(y), numod.from_numpy(x)).numpy()
     assert errors(got, wanted).max() <= 2.01
@@ -250,9 +250,9 @@ def test_power(dtype, wide, most):
             1 - 2.0**-53,
         ]
     )
-    pairs.append([each.ravel() for each in np.meshgrid(special, special)])
+    pairs.append([grid.ravel() for grid in np.meshgrid(special, special)])
     with np.errstate(all="ignore"):
-        x, y = (np.concatenate(each).astype(dtype) for each in zip(*pairs))
+        x, y = (np.concatenate(pair).astype(dtype) for pair in zip(*pairs))
         wanted = np.power(x.astype(wide), y.astype(wide))
     got = numod.pow(numod.from_numpy(x), numod.from_numpy(y)).numpy()
     assert errors(got, wanted).max() <= most
@@ -267,7 +267,7 @@ def pairs_of(dtype):
     usual = np.stack([random.normal(0, 100, 5000), random.normal(0, 1, 5000)]).astype(dtype)
     whole = random.integers(-100, 100, (2, 5000)).astype(dtype)
     with np.errstate(over="ignore"):
-        edges = np.stack([each.ravel() for each in np.meshgrid(EDGES, EDGES)]).astype(dtype)
+        edges = np.stack([grid.ravel() for grid in np.meshgrid(EDGES, EDGES)]).astype(dtype)
     return np.concatenate([anything, usual, whole, edges], axis=1)
 
 

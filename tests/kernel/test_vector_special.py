@@ -128,7 +128,10 @@ def test_erfcx():
 def test_log_ndtr():
     x = random.uniform(-30, 8, 3000)
     chance = np.array(
-        [0.5 * math.erfc(-math.sqrt(0.5) * each) if each < 0 else -0.5 * math.erfc(math.sqrt(0.5) * each) for each in x]
+        [
+            0.5 * math.erfc(-math.sqrt(0.5) * point) if point < 0 else -0.5 * math.erfc(math.sqrt(0.5) * point)
+            for point in x
+        ]
     ).astype(WIDE)
     wanted = np.where(x < 0, np.log(np.where(x < 0, chance, 1)), np.log1p(np.where(x < 0, 0, chance)))
     # erfc magnifies the rounding of its argument

@@ -56,12 +56,12 @@ def test_results_written_out():
     pooled = numod.empty(1, 1, 1)
     assert F.avg_pool2d(x.reshape(1, 1, 2), (1, 2), out=pooled) is pooled and pooled.item() == 0.5
     assert x.prelu(numod.tensor([0.25])).tolist() == [[-0.25, 2.0]]
-    assert [each.shape for each in numod.unravel_index(numod.tensor([5], dtype=numod.uint8), (2, 3))] == [(1,)] * 2
+    assert [tensor.shape for tensor in numod.unravel_index(numod.tensor([5], dtype=numod.uint8), (2, 3))] == [(1,)] * 2
 
 
 def test_the_greatest_norm_of_windows():
     x = numod.arange(16.0).reshape(1, 1, 4, 4) - 8
-    for pool in (nn.functional.lp_pool2d, lambda *given: nn.LPPool2d(*given[1:])(given[0])):
+    for pool in (nn.functional.lp_pool2d, lambda *args: nn.LPPool2d(*args[1:])(args[0])):
         assert pool(x, float("inf"), 2).tolist() == [[[[8, 6], [5, 7]]]] and pool(x, -float("inf"), 2).tolist() == [
             [[[3, 1], [0, 2]]]
         ]

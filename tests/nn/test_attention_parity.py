@@ -29,8 +29,10 @@ def test_scaled_dot_product_attention(options: dict, lead: tuple) -> None:
 
     def call(t, _):
         q, k, v = data(t, *lead, 4, 6), data(t, *lead, 5, 6, seed=1), data(t, *lead, 5, 7, seed=2)
-        given = None if kind is None else t.tensor(mask) if kind == "bool" else t.tensor(np.where(mask, 0.5, -1.0))
-        return t.nn.functional.scaled_dot_product_attention(q, k, v, given, **options), [q, k, v]
+        mask_argument = (
+            None if kind is None else t.tensor(mask) if kind == "bool" else t.tensor(np.where(mask, 0.5, -1.0))
+        )
+        return t.nn.functional.scaled_dot_product_attention(q, k, v, mask_argument, **options), [q, k, v]
 
     compare_modules((numod.nn.Identity(), torch.nn.Identity()), call)
 
@@ -78,11 +80,11 @@ def test_multihead_attention(options: dict, masks: str) -> None:
             else None
         )
         mixed = padding if masks != "both" else np.where(padding, -np.inf, 0.0)
-        named = {
+        mask_arguments = {
             "attn_mask": None if attn is None else t.tensor(attn),
             "key_padding_mask": None if padding is None else t.tensor(mixed),
         }
-        return model(q, k, v, average_attn_weights=masks != "attn", **named), [q, k, v]
+        return model(q, k, v, average_attn_weights=masks != "attn", **mask_arguments), [q, k, v]
 
     compare_modules(made, call)
 

@@ -77,5 +77,5 @@ def test_lazy_forms(name: str) -> None:
 
 def test_convolution_with_time_first():
     x, weight, bias = torch.rand(5, 2, 3), torch.rand(3, 3, 4), torch.rand(4)
-    ours = numod.nn.functional.conv_tbc(*(numod.tensor(each.numpy()) for each in (x, weight, bias)), pad=1)
+    ours = numod.nn.functional.conv_tbc(*(numod.tensor(tensor.numpy()) for tensor in (x, weight, bias)), pad=1)
     torch.testing.assert_close(torch.tensor(ours.numpy()), torch.nn.functional.conv_tbc(x, weight, bias, 1))

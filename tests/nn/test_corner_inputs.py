@@ -26,8 +26,8 @@ def test_images_of_bytes_are_resized_in_floats_and_rounded(mode):
 def test_images_of_16_bit_floats_are_rounded_once():
     image = torch.tensor(np.random.default_rng(0).standard_normal((1, 2, 5, 6))).bfloat16().requires_grad_()
     wide = image.detach().float().requires_grad_()
-    for each in (image, wide):
-        F.interpolate(each, scale_factor=2, mode="bilinear").float().sum().backward()
+    for tensor in (image, wide):
+        F.interpolate(tensor, scale_factor=2, mode="bilinear").float().sum().backward()
     assert F.interpolate(image, scale_factor=2, mode="bilinear").equal(
         F.interpolate(wide, scale_factor=2, mode="bilinear").bfloat16()
     )
@@ -48,13 +48,13 @@ def test_margin_losses_of_one_number():
             assert F.multilabel_margin_loss(x, target).item() == 0
 
 
-@pytest.mark.parametrize("name, shape, found", [
+@pytest.mark.parametrize("name, shape, result", [
     ("adaptive_avg_pool1d", (0, 9), (0, 2)), ("adaptive_max_pool1d", (0, 9), (0, 2)), ("adaptive_avg_pool1d", (2, 0, 9), (2, 0, 2)),
     ("adaptive_avg_pool2d", (0, 9, 9), (0, 2, 2)), ("adaptive_max_pool2d", (0, 9, 9), (0, 2, 2)), ("adaptive_avg_pool2d", (2, 0, 9, 9), (2, 0, 2, 2)),
     ("adaptive_avg_pool3d", (0, 4, 4, 4), (0, 2, 2, 2)), ("adaptive_max_pool3d", (0, 4, 4, 4), (0, 2, 2, 2)),
 ])  # fmt: skip
-def test_adaptive_pools_without_channels(name, shape, found):
-    assert getattr(F, name)(torch.ones(shape), 2).shape == found
+def test_adaptive_pools_without_channels(name, shape, result):
+    assert getattr(F, name)(torch.ones(shape), 2).shape == result
 
 
 def test_gradient_of_a_transposed_convolution_whose_output_padding_is_more_than_a_stride():
@@ -70,12 +70,12 @@ def test_gradient_of_a_transposed_convolution_whose_output_padding_is_more_than_
 @pytest.mark.cpu_only
 def test_sizes_and_factors_of_interpolate_may_be_numbers_of_numpy_or_tensors() -> None:
     x = torch.arange(16.0).view(1, 1, 4, 4)
-    for given, plain in (
+    for arguments, plain in (
         ({"size": np.int64(5)}, {"size": 5}),
         ({"size": torch.tensor(5)}, {"size": 5}),
         ({"scale_factor": np.float32(1.5)}, {"scale_factor": 1.5}),
     ):
-        assert torch.equal(F.interpolate(x, **given), F.interpolate(x, **plain))
+        assert torch.equal(F.interpolate(x, **arguments), F.interpolate(x, **plain))
 
 
 def test_adaptive_windows_of_no_channels():

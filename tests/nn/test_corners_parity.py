@@ -21,7 +21,7 @@ def after(module, change, look=repr):
 
 def walked(lib, seen):
     module = lib.nn.Sequential(lib.nn.ReLU(), lib.nn.Sequential(lib.nn.Linear(1, 1), lib.nn.ReLU()))
-    memo = {module[each] for each in seen}
+    memo = {module[attribute] for attribute in seen}
     return [name for name, _ in module.named_modules(memo=memo)], len(memo)
 
 
@@ -32,7 +32,9 @@ def dtypes(lib, convert):
     weight = module.weight
     module.weight.grad = lib.ones(2, 2)
     result = convert(module)
-    kinds = [plain(each.dtype) for each in (module.weight, module.bias, module.count, module.mean, module.weight.grad)]
+    kinds = [
+        plain(tensor.dtype) for tensor in (module.weight, module.bias, module.count, module.mean, module.weight.grad)
+    ]
     return kinds, result is module, module.weight is weight
 
 
@@ -80,7 +82,7 @@ CASES = {
     "incompatible keys": lambda lib: str(layer(lib).load_state_dict({}, strict=False)),
     "shared": lambda lib: [parameter.is_shared() for parameter in layer(lib).share_memory().parameters()],
     "copied parameter": lambda lib: repr(copy.deepcopy(lib.nn.Parameter(lib.ones(1), False))),
-    "kinds": lambda lib: [type(each).__name__ for each in (lib.nn.Parameter(lib.ones(1)) + 1,
+    "kinds": lambda lib: [type(value).__name__ for value in (lib.nn.Parameter(lib.ones(1)) + 1,
         lib.nn.Parameter(lib.ones(1)).clone())],
     "global hooks": lambda lib: [hasattr(lib.nn.modules.module, f"register_module_{kind}_hook") for kind in
                                  ("forward", "forward_pre", "backward", "full_backward", "full_backward_pre",

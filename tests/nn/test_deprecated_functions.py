@@ -37,8 +37,8 @@ def test_same_as_in_functional(mine, expected) -> None:
 
 
 def test_channels_are_dropped_whole() -> None:
-    found = numod.feature_dropout(numod.ones(8, 8, 3), 0.5, True)
-    assert set(found.sum(-1).flatten().tolist()) == {0.0, 6.0}
+    result = numod.feature_dropout(numod.ones(8, 8, 3), 0.5, True)
+    assert set(result.sum(-1).flatten().tolist()) == {0.0, 6.0}
 
 
 @pytest.mark.parametrize(

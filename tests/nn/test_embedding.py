@@ -30,10 +30,10 @@ def table() -> numod.Tensor:
 @pytest.mark.parametrize("dtype", [numod.int64, numod.int32], ids=str)
 def test_rows(shape: tuple, dtype: numod.dtype) -> None:
     weight = table()
-    found = F.embedding(tensor(INDEX, dtype=dtype).reshape(shape), weight)
-    assert found.shape == (*shape, 3)
-    np.testing.assert_array_equal(found.detach().numpy(), TABLE[INDEX.reshape(shape)])
-    found.sum().backward()
+    result = F.embedding(tensor(INDEX, dtype=dtype).reshape(shape), weight)
+    assert result.shape == (*shape, 3)
+    np.testing.assert_array_equal(result.detach().numpy(), TABLE[INDEX.reshape(shape)])
+    result.sum().backward()
     np.testing.assert_array_equal(weight.grad.numpy(), np.bincount(INDEX, minlength=6)[:, None] * np.ones(3))
 
 
@@ -70,12 +70,12 @@ def test_gradients_by_frequency() -> None:
 @pytest.mark.parametrize("order", [1.0, 2.0, float("inf")])
 def test_long_rows_that_are_read_are_shortened_in_place(order: float) -> None:
     layer = nn.Embedding.from_pretrained(tensor(TABLE * 4), freeze=False, max_norm=1.0, norm_type=order)
-    found = layer(tensor([1, 1, 5]))
+    actual = layer(tensor([1, 1, 5]))
     expected = TABLE * 4
     for row in (1, 5):
         expected[row] /= max(1.0, np.linalg.norm(expected[row], order))
     np.testing.assert_allclose(layer.weight.detach().numpy(), expected, rtol=1e-6)
-    np.testing.assert_allclose(found.detach().numpy(), expected[[1, 1, 5]], rtol=1e-6)
+    np.testing.assert_allclose(actual.detach().numpy(), expected[[1, 1, 5]], rtol=1e-6)
 
 
 def bag_of(mode: str, rows: np.ndarray) -> np.ndarray:
@@ -104,13 +104,13 @@ def test_last_bag_where_the_last_offset_is_below_the_end(mode: str, dtype: str, 
     """
     rows = np.arange(10.0).reshape(5, 2)
     weight = tensor(rows, dtype=getattr(numod, dtype), requires_grad=True)
-    found = F.embedding_bag(
+    result = F.embedding_bag(
         tensor([0, 1, 2, 3]), weight, tensor([0, 2, 3]), mode=mode, include_last_offset=True, padding_idx=padding
     )
     to_end = mode == "max" or padding is not None or dtype == "float64"
     second = getattr(rows[2 : 4 if to_end else 3], mode)(0)
-    np.testing.assert_allclose(found.detach().numpy(), [getattr(rows[:2], mode)(0), second])
-    found.sum().backward()
+    np.testing.assert_allclose(result.detach().numpy(), [getattr(rows[:2], mode)(0), second])
+    result.sum().backward()
     assert (weight.grad[3].sum().item() > 0) is to_end
 
 
@@ -138,8 +138,8 @@ def test_weights_of_samples() -> None:
     shares = np.random.default_rng(1).random(7)
     expected = np.stack([shares[low:high] @ TABLE[INDEX[low:high]] for low, high in ((0, 2), (2, 2), (2, 5), (5, 7))])
     arguments = tensor(INDEX), table(), tensor(OFFSETS)
-    found = F.embedding_bag(*arguments, mode="sum", per_sample_weights=tensor(shares))
-    np.testing.assert_allclose(found.detach().numpy(), expected)
+    actual = F.embedding_bag(*arguments, mode="sum", per_sample_weights=tensor(shares))
+    np.testing.assert_allclose(actual.detach().numpy(), expected)
 
 
 CALLS: list[Callable] = [
@@ -175,9 +175,9 @@ def test_empty_bags() -> None:
     none = numod.zeros(0, dtype=numod.int64)
     for mode in ("sum", "mean", "max"):
         weight = table()
-        found = F.embedding_bag(none, weight, tensor([0, 0]), mode=mode)
-        found.sum().backward()
-        assert found.tolist() == [[0.0] * 3] * 2 and not weight.grad.any()
+        result = F.embedding_bag(none, weight, tensor([0, 0]), mode=mode)
+        result.sum().backward()
+        assert result.tolist() == [[0.0] * 3] * 2 and not weight.grad.any()
         assert F.embedding_bag(none, weight, none, mode=mode).shape == (0, 3)
 
 

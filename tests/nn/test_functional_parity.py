@@ -165,7 +165,7 @@ def described(value: object) -> list | None:
         parameters = inspect.signature(value).parameters.values()
     except (TypeError, ValueError):
         return None
-    found = [
+    results = [
         (
             parameter.name,
             parameter.kind,
@@ -173,7 +173,7 @@ def described(value: object) -> list | None:
         )
         for parameter in parameters
     ]
-    return None if [name for name, *_ in found] == ["args", "kwargs"] else found
+    return None if [name for name, *_ in results] == ["args", "kwargs"] else results
 
 
 THEMES = (

@@ -16,15 +16,15 @@ CASES = [
 
 @pytest.mark.parametrize(("ndim", "size", "weight_size", "options"), CASES)
 def test_gradients_of_convolutions(ndim, size, weight_size, options):
-    x, weight = (numod.randn(each, dtype=numod.float64, requires_grad=True) for each in (size, weight_size))
+    x, weight = (numod.randn(shape, dtype=numod.float64, requires_grad=True) for shape in (size, weight_size))
     result = getattr(nn.functional, f"conv{ndim}d")(x, weight, groups=2, **options)
     g = numod.randn_like(result)
     wanted = numod.autograd.grad(result, (x, weight), g)
-    found = (
+    actual = (
         getattr(nn.grad, f"conv{ndim}d_input")(size, weight, g, groups=2, **options),
         getattr(nn.grad, f"conv{ndim}d_weight")(x, weight_size, g, groups=2, **options),
     )
-    assert all(np.allclose(a.numpy(), b.detach().numpy()) for a, b in zip(wanted, found))
+    assert all(np.allclose(a.numpy(), b.detach().numpy()) for a, b in zip(wanted, actual))
 
 
 def test_sizes_that_do_not_fit_are_refused():

@@ -40,8 +40,8 @@ def no_hooks_left():
 
 def test_forward_hooks_see_arguments_and_output():
     layer, seen = nn.Linear(2, 1), []
-    layer.register_forward_pre_hook(lambda *given: seen.append(given))
-    layer.register_forward_hook(lambda *given: seen.append(given))
+    layer.register_forward_pre_hook(lambda *args: seen.append(args))
+    layer.register_forward_hook(lambda *args: seen.append(args))
     x = numod.ones(1, 2)
     y = layer(x)
     assert seen == [(layer, (x,)), (layer, (x,), y)]
@@ -109,14 +109,14 @@ def test_always_call():
                 raise ValueError("no")
 
     module, seen = Failing(), []
-    module.register_forward_hook(lambda *given: seen.append("plain"))
+    module.register_forward_hook(lambda *args: seen.append("plain"))
     module.register_forward_hook(lambda module, args, output: seen.append(("always", output)), always_call=True)
     module(False)
     assert seen == ["plain", ("always", None)]
     with pytest.raises(ValueError, match="no"):
         module(True)
     assert seen == ["plain", ("always", None), ("always", None)]
-    with hooks.register_module_forward_hook(lambda *given: seen.append(len(given)), always_call=True, with_kwargs=True):
+    with hooks.register_module_forward_hook(lambda *args: seen.append(len(args)), always_call=True, with_kwargs=True):
         with pytest.raises(ValueError, match="no"):
             module(True)
     assert seen[3:] == [4, ("always", None)]
@@ -125,11 +125,11 @@ def test_always_call():
 def test_an_always_called_hook_is_not_called_twice_and_its_error_is_a_warning():
     module, seen = nn.Identity(), []
 
-    def fail(*given):
+    def fail(*args):
         seen.append("fail")
         raise RuntimeError("from the hook")
 
-    module.register_forward_hook(lambda *given: seen.append("first"), always_call=True)
+    module.register_forward_hook(lambda *args: seen.append("first"), always_call=True)
     module.register_forward_hook(fail)
     module.register_forward_hook(fail, always_call=True)
     with pytest.warns(UserWarning, match="silenced as another error was raised in forward: from the hook"):
@@ -140,7 +140,7 @@ def test_an_always_called_hook_is_not_called_twice_and_its_error_is_a_warning():
 
 def test_a_handle_removes_once_and_takes_the_options_with_it():
     module, seen = nn.Identity(), []
-    handle = module.register_forward_hook(lambda *given: seen.append(1), with_kwargs=True, always_call=True)
+    handle = module.register_forward_hook(lambda *args: seen.append(1), with_kwargs=True, always_call=True)
     module(0)
     handle.remove()
     handle.remove()
@@ -156,7 +156,7 @@ def test_a_handle_removes_once_and_takes_the_options_with_it():
 def test_hooks_may_be_changed_while_they_run():
     module, seen = nn.Identity(), []
 
-    def once(*given):
+    def once(*args):
         seen.append("once")
         handle.remove()
 
@@ -168,10 +168,10 @@ def test_hooks_may_be_changed_while_they_run():
 
 def test_people_who_clear_the_dictionaries():
     module = nn.Identity()
-    module.register_forward_hook(lambda *given: 5)
+    module.register_forward_hook(lambda *args: 5)
     module._forward_hooks.clear()
     assert module(1) == 1
-    module._forward_hooks[0] = lambda *given: 6
+    module._forward_hooks[0] = lambda *args: 6
     assert module(1) == 6
 
 
@@ -218,8 +218,8 @@ def test_full_backward_hooks_see_both_ends():
     (layer(x) * 3).sum().backward()
     (first, pre), (second, grad_input, grad_output) = seen
     assert first is second is layer
-    assert [each.tolist() for each in pre] == [each.tolist() for each in grad_output] == [[[3]]]
-    assert [each.tolist() for each in grad_input] == [x.grad.tolist()]
+    assert [tensor.tolist() for tensor in pre] == [tensor.tolist() for tensor in grad_output] == [[[3]]]
+    assert [tensor.tolist() for tensor in grad_input] == [x.grad.tolist()]
     assert numod.allclose(x.grad, 3 * layer.weight) and layer.weight.grad.tolist() == [[3, 3]]
 
 
@@ -246,7 +246,9 @@ def test_several_inputs_and_outputs():
     first, second = module(a, b)
     (first + second * 10).backward()
     ((grad_input, grad_output),) = seen
-    assert [each.tolist() for each in grad_input] == [[2], [30]] and [each.tolist() for each in grad_output] == [
+    assert [tensor.tolist() for tensor in grad_input] == [[2], [30]] and [
+        tensor.tolist() for tensor in grad_output
+    ] == [
         [1],
         [10],
     ]
@@ -257,7 +259,7 @@ def test_an_unused_output_has_no_gradient_and_an_unreached_input_zero():
     module.register_full_backward_hook(lambda module, grad_input, grad_output: seen.append((grad_input, grad_output)))
     module(a, b)[0].backward()
     ((grad_input, grad_output),) = seen
-    assert [each.tolist() for each in grad_input] == [[2], [0]]
+    assert [tensor.tolist() for tensor in grad_input] == [[2], [0]]
     assert grad_output[0].tolist() == [1] and grad_output[1] is None
 
 
@@ -327,7 +329,7 @@ def test_hooks_of_other_outputs_warn_and_are_not_called(pack):
             return pack(x * 2)
 
     module, x = Opaque(), ones(1)
-    module.register_full_backward_hook(lambda *given: pytest.fail("called"))
+    module.register_full_backward_hook(lambda *args: pytest.fail("called"))
     with pytest.warns(UserWarning, match="should be a Tensor or a tuple of Tensors but received .* from Opaque"):
         result = module(x)
     next(iter(result.values() if isinstance(result, dict) else result)).backward()
@@ -335,7 +337,7 @@ def test_hooks_of_other_outputs_warn_and_are_not_called(pack):
 
 def test_nothing_is_watched_without_gradients():
     module = nn.Linear(1, 1)
-    module.register_full_backward_hook(lambda *given: pytest.fail("called"))
+    module.register_full_backward_hook(lambda *args: pytest.fail("called"))
     with numod.no_grad():
         assert module(numod.ones(1)).grad_fn is None
     assert nn.Identity()(3) == 3
@@ -396,7 +398,7 @@ def test_a_module_that_changes_its_input_in_place_is_refused():
             return x.mul_(2)
 
     module = InPlace()
-    module.register_full_backward_hook(lambda *given: None)
+    module.register_full_backward_hook(lambda *args: None)
     with pytest.raises(RuntimeError, match="in ?place"):
         module(ones(1) * 1)
 
@@ -413,7 +415,7 @@ def test_the_output_may_be_changed_in_place():
 
 @pytest.mark.parametrize("module", [nn.Identity(), nn.Sequential(), nn.Dropout().eval()])
 def test_changing_the_output_in_place_leaves_the_gradient_of_the_input_right(module):
-    module.register_full_backward_hook(lambda *given: None)
+    module.register_full_backward_hook(lambda *args: None)
     x = ones(2)
     inner = x * 3
     y = module(inner)
@@ -425,14 +427,14 @@ def test_changing_the_output_in_place_leaves_the_gradient_of_the_input_right(mod
 def test_an_output_the_module_kept_is_not_changed_behind_its_back():
     class Keeping(nn.Module):
         def forward(self, x):
-            self.kept = x * 3
-            return self.kept
+            self.cached = x * 3
+            return self.cached
 
     module, x = Keeping(), ones(1)
-    module.register_full_backward_hook(lambda *given: None)
+    module.register_full_backward_hook(lambda *args: None)
     module(x).mul_(2).backward(retain_graph=True)
-    (module.kept * module.kept).backward()
-    assert module.kept.item() == 3 and x.grad.item() == 2 * 3 + 2 * 3 * 3
+    (module.cached * module.cached).backward()
+    assert module.cached.item() == 3 and x.grad.item() == 2 * 3 + 2 * 3 * 3
 
 
 # ---- registration

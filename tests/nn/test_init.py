@@ -193,7 +193,7 @@ def test_clip_grad_norm(norm_type, norm):
 def test_clip_grad_norm_without_gradients_and_not_finite():
     assert nn.utils.clip_grad_norm_(nn.Parameter(numod.zeros(2)), 1.0).item() == 0
     with pytest.warns(UserWarning, match="`parameters` is an empty generator"):
-        nn.utils.clip_grad_norm_((each for each in ()), 1.0)
+        nn.utils.clip_grad_norm_((parameter for parameter in ()), 1.0)
     parameters = with_gradients([float("nan"), 1.0])
     with pytest.raises(RuntimeError, match="is non-finite, so it cannot be clipped"):
         nn.utils.clip_grad_norm_(parameters, 1.0, error_if_nonfinite=True)

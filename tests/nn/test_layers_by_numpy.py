@@ -42,9 +42,9 @@ def convolved(x: np.ndarray, w: np.ndarray, stride: int, padding: int, dilation:
 )
 def test_convolution(stride: int, padding: int, dilation: int, groups: int, channels: int) -> None:
     x, w = normal(2, channels, 7, 6), normal(4, channels // groups, 3, 2, seed=1)
-    found = F.conv2d(x, w, None, stride, padding, dilation, groups)
+    result = F.conv2d(x, w, None, stride, padding, dilation, groups)
     np.testing.assert_allclose(
-        found.detach().numpy(),
+        result.detach().numpy(),
         convolved(x.detach().numpy(), w.detach().numpy(), stride, padding, dilation, groups),
         atol=1e-12,
     )

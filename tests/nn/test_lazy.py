@@ -19,10 +19,10 @@ def test_the_first_call_makes_a_linear():
     net(numod.ones(5, 4)).sum().backward()
     assert before[0].abs().max().item() <= 0.5
     optimizer.step()
-    assert [type(each) for each in net] == [nn.Linear, nn.ReLU, nn.Linear] and net[0].in_features == 4
-    assert all(each is mine and type(mine) is nn.Parameter for each, mine in zip(before, net.parameters()))
+    assert [type(submodule) for submodule in net] == [nn.Linear, nn.ReLU, nn.Linear] and net[0].in_features == 4
+    assert all(earlier is mine and type(mine) is nn.Parameter for earlier, mine in zip(before, net.parameters()))
     assert (
-        [each.shape for each in before] == [(3, 4), (3,), (2, 3)]
+        [tensor.shape for tensor in before] == [(3, 4), (3,), (2, 3)]
         and not net[0]._forward_pre_hooks
         and not net[0]._load_state_dict_pre_hooks
     )

@@ -19,11 +19,11 @@ def seen(tensor, lib):
 
 def view(module, lib):
     return {
-        "repr": repr(module), "classes": [type(each).__name__ for each in module.modules()],
-        "parameters": [(name, *seen(each, lib)) for name, each in module.named_parameters()],
-        "hooks": [(len(each._forward_pre_hooks), len(each._load_state_dict_pre_hooks)) for each in module.modules()],
-        "state": [(name, *seen(each, lib)) for name, each in module.state_dict().items()],
-        "features": [getattr(each, "in_features", None) for each in module.modules()],
+        "repr": repr(module), "classes": [type(submodule).__name__ for submodule in module.modules()],
+        "parameters": [(name, *seen(parameter, lib)) for name, parameter in module.named_parameters()],
+        "hooks": [(len(submodule._forward_pre_hooks), len(submodule._load_state_dict_pre_hooks)) for submodule in module.modules()],
+        "state": [(name, *seen(tensor, lib)) for name, tensor in module.state_dict().items()],
+        "features": [getattr(submodule, "in_features", None) for submodule in module.modules()],
     }  # fmt: skip
 
 
@@ -115,7 +115,7 @@ def with_buffer(lib):
 
     module = LazyShift()
     before = (
-        [(name, lib.nn.parameter.is_lazy(each)) for name, each in module.named_buffers()],
+        [(name, lib.nn.parameter.is_lazy(buffer)) for name, buffer in module.named_buffers()],
         list(module.state_dict()),
     )
     output = module(lib.ones(2, 3), scale=2.0)
@@ -144,9 +144,9 @@ CASES = {
     "deep copy": lambda lib: copied(lib, copy.deepcopy),
     "pickle": lambda lib: copied(lib, lambda module: pickle.loads(pickle.dumps(module))),
     "buffer": with_buffer,
-    "repr": lambda lib: [repr(each) for each in (lib.nn.UninitializedParameter(), lib.nn.UninitializedBuffer())],
-    "types": lambda lib: [isinstance(lib.nn.UninitializedParameter(), each) for each in (lib.nn.Parameter, lib.Tensor)],
-    "buffer types": lambda lib: [isinstance(lib.nn.UninitializedBuffer(), each) for each in (lib.nn.Buffer,
+    "repr": lambda lib: [repr(parameter) for parameter in (lib.nn.UninitializedParameter(), lib.nn.UninitializedBuffer())],
+    "types": lambda lib: [isinstance(lib.nn.UninitializedParameter(), kind) for kind in (lib.nn.Parameter, lib.Tensor)],
+    "buffer types": lambda lib: [isinstance(lib.nn.UninitializedBuffer(), kind) for kind in (lib.nn.Buffer,
         lib.Tensor)],
     "has": lambda lib: [lib.nn.LazyLinear(2).has_uninitialized_params(),
         lib.nn.LazyLinear(2, bias=False).has_uninitialized_params()],

@@ -98,8 +98,12 @@ def test_gradients(name: str) -> None:
 def test_class_weights_and_ignored_classes(loss: Callable, logarithms: np.ndarray) -> None:
     share = np.where(CLASS == 3, 0, WEIGHT[CLASS])
     x, target, weight = tensors((X, CLASS, WEIGHT))
-    each = -share * logarithms[ROWS, CLASS]
-    for reduction, expected in (("none", each), ("sum", each.sum()), ("mean", each.sum() / share.sum())):
+    row_losses = -share * logarithms[ROWS, CLASS]
+    for reduction, expected in (
+        ("none", row_losses),
+        ("sum", row_losses.sum()),
+        ("mean", row_losses.sum() / share.sum()),
+    ):
         np.testing.assert_allclose(
             loss(x, target, weight, ignore_index=3, reduction=reduction).numpy(), expected, rtol=1e-9
         )
@@ -219,8 +223,8 @@ def test_negative_log_likelihood_to_second_order(weight, reduction):
     chosen = weight[target] if weight is not None else numod.ones(2, 2, dtype=numod.float64)
     chosen[1, 0] = 0  # ignored
     loss = F.nll_loss(x, target, weight, ignore_index=1, reduction=reduction)
-    each = -x.gather(1, target.unsqueeze(1)).squeeze(1) * chosen
-    expected = each if reduction == "none" else each.sum() / (chosen.sum() if reduction == "mean" else 1)
+    row_losses = -x.gather(1, target.unsqueeze(1)).squeeze(1) * chosen
+    expected = row_losses if reduction == "none" else row_losses.sum() / (chosen.sum() if reduction == "mean" else 1)
     assert numod.allclose(loss, expected)
     assert gradcheck(lambda x: F.nll_loss(x, target, weight, ignore_index=1, reduction=reduction), (x,))
     assert gradgradcheck(lambda x: F.nll_loss(x * x, target, weight, ignore_index=1, reduction=reduction), (x,))

@@ -43,17 +43,19 @@ CASES = [  # (class name, options, inputs; those of floats in the first group ge
 
 
 def tensors(t, arrays: tuple) -> list:
-    found = [t.tensor(array) for array in arrays]
+    inputs = [t.tensor(array) for array in arrays]
     return [
-        each.requires_grad_() if each.is_floating_point() and k < 2 and arrays[k] is not SIGN else each
-        for k, each in enumerate(found)
+        array.requires_grad_() if array.is_floating_point() and k < 2 and arrays[k] is not SIGN else array
+        for k, array in enumerate(inputs)
     ]
 
 
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
-@pytest.mark.parametrize("name, options, arrays", CASES, ids=lambda each: each if isinstance(each, str) else "")
+@pytest.mark.parametrize(
+    "name, options, arrays", CASES, ids=lambda parameter: parameter if isinstance(parameter, str) else ""
+)
 def test_losses(name: str, options: dict, arrays: tuple, reduction: str) -> None:
-    found = []
+    losses = []
     for t in (numod, torch):
         loss = getattr(t.nn, name)(
             **{key: t.tensor(value) if isinstance(value, np.ndarray) else value for key, value in options.items()},
@@ -62,7 +64,7 @@ def test_losses(name: str, options: dict, arrays: tuple, reduction: str) -> None
         inputs = tensors(t, arrays)
         result = loss(*inputs)
         (result * result).sum().backward()
-        found.append(
+        losses.append(
             (
                 repr(loss),
                 tuple(result.shape),
@@ -70,10 +72,10 @@ def test_losses(name: str, options: dict, arrays: tuple, reduction: str) -> None
                 [input.grad.numpy() for input in inputs if input.grad is not None],
             )
         )
-    assert found[0][:2] == found[1][:2]
-    np.testing.assert_allclose(found[0][2], found[1][2], rtol=1e-9, atol=1e-10)
-    assert len(found[0][3]) == len(found[1][3])
-    for mine, theirs in zip(found[0][3], found[1][3]):
+    assert losses[0][:2] == losses[1][:2]
+    np.testing.assert_allclose(losses[0][2], losses[1][2], rtol=1e-9, atol=1e-10)
+    assert len(losses[0][3]) == len(losses[1][3])
+    for mine, theirs in zip(losses[0][3], losses[1][3]):
         np.testing.assert_allclose(mine, theirs, rtol=1e-7, atol=1e-9)
 
 
@@ -83,20 +85,20 @@ def test_ctc(blank: int, packed: bool, zero: bool, reduction: str) -> None:
     rng = np.random.default_rng(1)
     x = rng.standard_normal((12, 3, 6))
     lengths, sizes = [12, 9, 3 if zero else 10], [4, 2, 5]
-    labels = [each for each in range(6) if each != blank]
+    labels = [label for label in range(6) if label != blank]
     targets = rng.choice(labels, (3, 5))
     targets[0, 1] = targets[0, 0]  # a repeated label needs a blank between
     flat = np.concatenate([targets[n, : sizes[n]] for n in range(3)])
-    found = []
+    losses = []
     for t in (numod, torch):
         logits = t.tensor(x, requires_grad=True)
         loss = t.nn.CTCLoss(blank, reduction, zero)(
             logits.log_softmax(2), t.tensor(flat if packed else targets), t.tensor(lengths), t.tensor(sizes)
         )
         (loss * loss).sum().backward()
-        found.append((loss.detach().numpy(), logits.grad.numpy()))
-    np.testing.assert_allclose(found[0][0], found[1][0], rtol=1e-9)
-    np.testing.assert_allclose(found[0][1], found[1][1], rtol=1e-7, atol=1e-9)
+        losses.append((loss.detach().numpy(), logits.grad.numpy()))
+    np.testing.assert_allclose(losses[0][0], losses[1][0], rtol=1e-9)
+    np.testing.assert_allclose(losses[0][1], losses[1][1], rtol=1e-7, atol=1e-9)
 
 
 LINEAR_CASES = [
@@ -107,7 +109,7 @@ LINEAR_CASES = [
 
 
 @pytest.mark.parametrize(
-    "options, target", LINEAR_CASES, ids=lambda each: str(list(each)) if isinstance(each, dict) else ""
+    "options, target", LINEAR_CASES, ids=lambda parameter: str(list(parameter)) if isinstance(parameter, dict) else ""
 )
 def test_linear_cross_entropy(options: dict, target: np.ndarray) -> None:
     ours, theirs = twins(

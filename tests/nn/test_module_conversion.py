@@ -15,10 +15,10 @@ from modules import Net, names
 def test_to_dtype_keeps_identity_and_integers():
     net = Net()
     net(numod.ones(1, 3)).sum().backward()
-    before = {name: id(each) for name, each in [*net.named_parameters(), *net.named_buffers()]}
+    before = {name: id(tensor) for name, tensor in [*net.named_parameters(), *net.named_buffers()]}
     weight, gradient = net.first.weight, net.first.weight.grad
     assert net.to(numod.float64) is net
-    assert {name: id(each) for name, each in [*net.named_parameters(), *net.named_buffers()]} == before
+    assert {name: id(tensor) for name, tensor in [*net.named_parameters(), *net.named_buffers()]} == before
     assert net.first.weight is weight and weight.grad is gradient
     assert weight.dtype == gradient.dtype == net.mean.dtype == numod.float64 and net.count.dtype == numod.int64
     assert weight.requires_grad and weight.is_leaf and isinstance(weight, nn.Parameter)
@@ -70,15 +70,15 @@ def test_an_overridden_apply_is_followed():
     class Holder(nn.Module):
         def __init__(self):
             super().__init__()
-            self.kept = numod.ones(2)
+            self.cached = numod.ones(2)
 
         def _apply(self, fn, recurse=True):
             super()._apply(fn, recurse)
-            self.kept = fn(self.kept)
+            self.cached = fn(self.cached)
             return self
 
     net = nn.Sequential(Holder(), nn.Linear(2, 2)).double()
-    assert net[0].kept.dtype == numod.float64
+    assert net[0].cached.dtype == numod.float64
 
 
 def test_to_keeps_the_identity_of_buffers_and_of_shared_parameters():
@@ -210,7 +210,7 @@ def test_a_module_dies_with_its_last_user():
         net = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
         watched = [weakref.ref(net), weakref.ref(net[0]), weakref.ref(net[0].weight)]
         del net
-        assert [each() for each in watched] == [None] * 3
+        assert [reference() for reference in watched] == [None] * 3
     finally:
         gc.enable()
 

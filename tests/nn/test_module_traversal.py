@@ -17,7 +17,9 @@ def test_named_walks():
     assert names(net.named_modules()) == ["", "first", "act", "second"]
     assert names(net.named_modules(prefix="net")) == ["net", "net.first", "net.act", "net.second"]
     assert [type(child) for child in net.children()] == [nn.Linear, nn.ReLU, nn.Linear]
-    assert [id(parameter) for parameter in net.parameters()] == [id(each) for _, each in net.named_parameters()]
+    assert [id(parameter) for parameter in net.parameters()] == [
+        id(parameter) for _, parameter in net.named_parameters()
+    ]
     assert len(list(net.buffers())) == 2 and len(list(net.parameters(recurse=False))) == 1
 
 

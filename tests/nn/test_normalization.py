@@ -47,9 +47,9 @@ def test_sixteen_bit_floats_with_parameters_of_either_kind() -> None:
         for weight in (wide, narrow):
             assert norm(x.bfloat16(), (8,), weight).dtype is numod.bfloat16
     for training in (True, False):
-        found = F.batch_norm(x.half(), numod.zeros(8), numod.ones(8), wide, wide, training)
-        assert found.dtype is numod.float16 and numod.allclose(
-            found.float(), F.batch_norm(x, numod.zeros(8), numod.ones(8), wide, wide, training), atol=1e-2
+        result = F.batch_norm(x.half(), numod.zeros(8), numod.ones(8), wide, wide, training)
+        assert result.dtype is numod.float16 and numod.allclose(
+            result.float(), F.batch_norm(x, numod.zeros(8), numod.ones(8), wide, wide, training), atol=1e-2
         )
     for call in (
         lambda: F.layer_norm(x, (8,), wide.double()),

@@ -49,10 +49,10 @@ def test_layers(name: str, arguments: tuple, options: dict, shape: tuple) -> Non
             ours.eval(), theirs.eval()
         x, weight = rng.standard_normal(shape) * 2 + 1, rng.standard_normal(shape)
         mine, other = numod.tensor(x, requires_grad=True), torch.tensor(x, requires_grad=True)
-        found, expected = ours(mine), theirs(other)
-        np.testing.assert_allclose(found.detach().numpy(), expected.detach().numpy(), atol=1e-10)
+        actual, expected = ours(mine), theirs(other)
+        np.testing.assert_allclose(actual.detach().numpy(), expected.detach().numpy(), atol=1e-10)
         ours.zero_grad(), theirs.zero_grad()
-        (found * numod.tensor(weight)).sum().backward()
+        (actual * numod.tensor(weight)).sum().backward()
         (expected * torch.tensor(weight)).sum().backward()
         np.testing.assert_allclose(mine.grad.numpy(), other.grad.numpy(), atol=1e-9)
         for a, b in zip(ours.parameters(), theirs.parameters()):
@@ -101,7 +101,7 @@ def _native(t, name: str, x, weight, bias, options: dict) -> tuple:
 ])  # fmt: skip
 def test_native_forms(name: str, options: dict, affine: bool) -> None:
     """Results, statistics and which of them can be differentiated, and gradients through all of those."""
-    rng, found = np.random.default_rng(0), []
+    rng, outcomes = np.random.default_rng(0), []
     values = (
         rng.standard_normal((4, 6, 5)),
         *(rng.standard_normal(5 if name == "native_layer_norm" else 6) for _ in range(2)),
@@ -113,10 +113,10 @@ def test_native_forms(name: str, options: dict, affine: bool) -> None:
             (result * result.detach().cos()).sum() for result in results if result is not None and result.requires_grad
         ).backward()
         seen = [result.detach() for result in results if result is not None] + [leave.grad for leave in leaves]
-        found.append(
-            ([result is not None and result.requires_grad for result in results], [each.numpy() for each in seen])
+        outcomes.append(
+            ([result is not None and result.requires_grad for result in results], [tensor.numpy() for tensor in seen])
         )
-    assert found[0][0] == found[1][0]
-    for mine, theirs in zip(found[0][1], found[1][1], strict=True):
+    assert outcomes[0][0] == outcomes[1][0]
+    for mine, theirs in zip(outcomes[0][1], outcomes[1][1], strict=True):
         assert mine.shape == theirs.shape
         np.testing.assert_allclose(mine, theirs, rtol=1e-9, atol=1e-12)

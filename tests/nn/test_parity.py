@@ -84,12 +84,12 @@ def build(library, seed):
 
 
 def shapes(pairs):
-    return [(name, tuple(each.shape)) for name, each in pairs]
+    return [(name, tuple(tensor.shape)) for name, tensor in pairs]
 
 
 VIEWS = {
     "repr": repr,
-    "modules": lambda net: [(name, type(each).__name__) for name, each in net.named_modules(prefix="net")],
+    "modules": lambda net: [(name, type(module).__name__) for name, module in net.named_modules(prefix="net")],
     "all modules": lambda net: [name for name, _ in net.named_modules(remove_duplicate=False)],
     "children": lambda net: [name for name, _ in net.named_children()],
     "parameters": lambda net: shapes(net.named_parameters()),
@@ -161,14 +161,14 @@ def test_the_same_order_of_hooks(seed):
 
 
 def noting(log, note):
-    return lambda module, *given: log.append((note, len(given), describe(given)))
+    return lambda module, *args: log.append((note, len(args), describe(args)))
 
 
-def describe(given):
+def describe(hook_arguments):
     """The structure of what a hook was given."""
-    if isinstance(given, (tuple, list)):
-        return [describe(each) for each in given]
-    return None if given is None else list(given.shape)
+    if isinstance(hook_arguments, (tuple, list)):
+        return [describe(argument) for argument in hook_arguments]
+    return None if hook_arguments is None else list(hook_arguments.shape)
 
 
 @pytest.mark.parametrize("inputs", ["both", "first", "neither"])
@@ -216,16 +216,22 @@ def test_the_same_signature_of_methods(name):
     assert parameters_of(getattr(numod.nn.Module, name)) == parameters_of(getattr(torch.nn.Module, name))
 
 
-CLASSES = {name: each for name, each in vars(numod.nn).items() if inspect.isclass(each) and hasattr(torch.nn, name)}
+CLASSES = {
+    name: member for name, member in vars(numod.nn).items() if inspect.isclass(member) and hasattr(torch.nn, name)
+}
 LAYERS = [name for name, class_ in CLASSES.items() if issubclass(class_, numod.nn.Module)]
 
 
 @pytest.mark.parametrize("name", LAYERS)
 def test_the_same_signature_of_layers(name):
     ours, theirs = parameters_of(getattr(numod.nn, name).__init__), parameters_of(getattr(torch.nn, name).__init__)
-    if [each[0] for each in theirs] == ["self", "args", "kwargs"]:  # Module's own: a layer without settings
+    if [parameter[0] for parameter in theirs] == ["self", "args", "kwargs"]:  # Module's own: a layer without settings
         explicit = issubclass(getattr(numod.nn, name), numod.nn.RNNBase)  # whose settings we name
-        assert ours[1:] == theirs[1:] or [each[0] for each in ours] in (["self"], ["self", "settings"]) or explicit
+        assert (
+            ours[1:] == theirs[1:]
+            or [parameter[0] for parameter in ours] in (["self"], ["self", "settings"])
+            or explicit
+        )
     else:
         assert ours == theirs
 
@@ -268,8 +274,8 @@ def replaced(nn, first, second):
     module.a = first
     module.a = second
     return [
-        list(each)
-        for each in (module._parameters, module._buffers, module._modules, module._non_persistent_buffers_set)
+        list(registry)
+        for registry in (module._parameters, module._buffers, module._modules, module._non_persistent_buffers_set)
     ]
 
 
@@ -290,8 +296,8 @@ ATTEMPTS = {
     "tensor over module": lambda nn, lib: replaced(nn, nn.ReLU(), lib.ones(1)),
     "tensor over plain": lambda nn, lib: replaced(nn, 1, lib.ones(1)),
     "none over tensors": lambda nn,
-    lib: [replaced(nn, each, None) for each in (nn.Parameter(lib.ones(1)), nn.Buffer(lib.ones(1)))],
-    "none over others": lambda nn, lib: [replaced(nn, each, None) for each in (nn.ReLU(), 1)],
+    lib: [replaced(nn, value, None) for value in (nn.Parameter(lib.ones(1)), nn.Buffer(lib.ones(1)))],
+    "none over others": lambda nn, lib: [replaced(nn, value, None) for value in (nn.ReLU(), 1)],
     "register taken": lambda nn, lib: nn.Linear(1, 1).register_buffer("weight", None),
     "register number": lambda nn, lib: nn.Linear(1, 1).register_parameter(3, None),
     "register dot": lambda nn, lib: nn.Linear(1, 1).add_module("a.b", None),

@@ -84,10 +84,10 @@ def test_fractional(ndim: int) -> None:
 def test_nan_wins() -> None:
     x = data(2)
     x[0, 0, 3, 3] = np.nan
-    found = F.max_pool2d(numod.tensor(x), 2, return_indices=True)
+    actual = F.max_pool2d(numod.tensor(x), 2, return_indices=True)
     expected = TF.max_pool2d(torch.tensor(x), 2, return_indices=True)
-    np.testing.assert_array_equal(found[0].numpy(), expected[0].numpy())
-    assert found[1].tolist() == expected[1].tolist()
+    np.testing.assert_array_equal(actual[0].numpy(), expected[0].numpy())
+    assert actual[1].tolist() == expected[1].tolist()
 
 
 MAKERS = [

@@ -49,8 +49,8 @@ def test_both_directions_by_numpy(name: str, lengths: tuple) -> None:
     layer, states = made(name, bidirectional=True), 2 if name == "LSTM" else 1
     x, starts = numod.randn(4, 3, 3).double(), [numod.randn(2, 3, 2).double() for _ in range(states)]
     with numod.no_grad():
-        given = tuple(starts) if states == 2 else starts[0]
-        result, last = layer(x if min(lengths) == 4 else pack_padded_sequence(x, lengths), given)
+        starting_state = tuple(starts) if states == 2 else starts[0]
+        result, last = layer(x if min(lengths) == 4 else pack_padded_sequence(x, lengths), starting_state)
         result = result if min(lengths) == 4 else pad_packed_sequence(result)[0]
     last = last if states == 2 else (last,)
     for direction, suffix in enumerate(("_l0", "_l0_reverse")):
@@ -58,7 +58,7 @@ def test_both_directions_by_numpy(name: str, lengths: tuple) -> None:
             getattr(layer, name + suffix).detach().numpy() for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
         ]
         for k, length in enumerate(lengths):
-            state = [each[direction, k].numpy() for each in starts]
+            state = [start[direction, k].numpy() for start in starts]
             for t in range(length)[:: -1 if direction else 1]:
                 state = step_by_numpy(name, x[t, k].numpy(), state, *weights)
                 np.testing.assert_allclose(
@@ -74,15 +74,15 @@ def test_gradients_to_second_order(name: str, packed: bool) -> None:
     layer, states = made(name, bidirectional=packed), 2 if name == "LSTM" else 1
     count = 2 if packed else 1
 
-    def run(x: numod.Tensor, *given: numod.Tensor) -> tuple:
-        weights, starts = given[:-states], given[-states:]
+    def run(x: numod.Tensor, *args: numod.Tensor) -> tuple:
+        weights, starts = args[:-states], args[-states:]
         shown = pack_padded_sequence(x, (3, 1)) if packed else x
         result, last = numod.func.functional_call(
             layer, dict(zip(names, weights)), (shown, tuple(starts) if states == 2 else starts[0])
         )
         return result.data if packed else result, *(last if states == 2 else (last,))
 
-    names = [each for each, _ in layer.named_parameters()]
+    names = [parameter for parameter, _ in layer.named_parameters()]
     inputs = [
         numod.randn(3, 2, 3).double(),
         *[parameter.detach().clone() for parameter in layer.parameters()],
@@ -136,25 +136,32 @@ def test_many_sequences_and_few_agree(name: str) -> None:
 
 def results(layer: nn.Module, x: numod.Tensor, states: tuple) -> list[np.ndarray]:
     """The outputs, last states and all gradients."""
-    leaves = [each.clone().requires_grad_() for each in (x, *states)]
+    leaves = [tensor.clone().requires_grad_() for tensor in (x, *states)]
     out, last = layer(leaves[0], tuple(leaves[1:]) if len(states) == 2 else leaves[1])
     last = last if isinstance(last, tuple) else (last,)
-    total = (out * out).sum() + sum((each * (k + 1)).sum() for k, each in enumerate(last))
+    total = (out * out).sum() + sum((state_part * (k + 1)).sum() for k, state_part in enumerate(last))
     layer.zero_grad()
     total.backward()
     return [
-        each.detach().numpy()
-        for each in (out, *last, *(leaf.grad for leaf in leaves), *(parameter.grad for parameter in layer.parameters()))
+        tensor.detach().numpy()
+        for tensor in (
+            out,
+            *last,
+            *(leaf.grad for leaf in leaves),
+            *(parameter.grad for parameter in layer.parameters()),
+        )
     ]
 
 
 def test_threads_share_sequences(monkeypatch: pytest.MonkeyPatch) -> None:
     layer, x = made("LSTM"), numod.randn(3, 40, 3).double()
     packed = pack_padded_sequence(x, [3] * 20 + [2] * 15 + [1] * 5)
-    alone = [layer(each)[0] for each in (x, packed)]
-    grads = [numod.autograd.grad(each.square().sum(), list(layer.parameters())) for each in (alone[0], alone[1].data)]
+    alone = [layer(layer_input)[0] for layer_input in (x, packed)]
+    grads = [
+        numod.autograd.grad(tensor.square().sum(), list(layer.parameters())) for tensor in (alone[0], alone[1].data)
+    ]
     monkeypatch.setattr(rnn_layer.threads, "get_num_threads", lambda: 2)  # so many workers, whoever runs them
-    shared = [layer(each)[0] for each in (x, packed)]
+    shared = [layer(layer_input)[0] for layer_input in (x, packed)]
     for one, many, expected in zip((alone[0], alone[1].data), (shared[0], shared[1].data), grads):
         np.testing.assert_allclose(many.detach().numpy(), one.detach().numpy(), atol=1e-14)
         for a, b in zip(numod.autograd.grad(many.square().sum(), list(layer.parameters())), expected):
@@ -166,12 +173,12 @@ def test_gates_that_nobody_kept_are_computed_again() -> None:
     weight = numod.randn(4, 1, dtype=numod.float64)
     start = numod.zeros(2, 1, dtype=numod.float64)
     counts = numod.tensor([2, 2, 2])
-    found = []
+    results = []
     for keeps in (True, False):
         leaf = x.clone().requires_grad_()
         rnn_layer.lstm_layer.apply((leaf, weight, start, start, counts), ((2, 2, 2), False, keeps))[0].sum().backward()
-        found.append(leaf.grad.numpy())
-    np.testing.assert_array_equal(*found)
+        results.append(leaf.grad.numpy())
+    np.testing.assert_array_equal(*results)
 
 
 @pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
@@ -188,9 +195,9 @@ def test_at_once_and_step_by_step_agree(
     states = tuple(
         numod.randn(4 if both else 2, batch, size, dtype=numod.float64) for _ in range(2 if kind == "LSTM" else 1)
     )
-    found = results(layer, x, states)
+    result = results(layer, x, states)
     monkeypatch.setattr(rnn_layer, "runs", lambda *_: False)
-    for a, b in zip(found, results(layer, x, states), strict=True):
+    for a, b in zip(result, results(layer, x, states), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12)
 
 
@@ -218,33 +225,36 @@ def test_a_compiled_program_takes_sequences_of_all_lengths(
     def function(x: numod.Tensor, lengths: numod.Tensor, first: numod.Tensor) -> list:
         packed = pack_padded_sequence(x, lengths, enforce_sorted=enforce_sorted)
         result, last = layer(packed, (first, first * 2) if name == "LSTM" else first)
-        found = [
+        results = [
             *pad_packed_sequence(result, padding_value=0.5, total_length=total_length),
             *(last if name == "LSTM" else (last,)),
         ]
-        loss = sum(each.square().sum() for each in (found[0], *found[2:]))
-        return [*found, *numod.autograd.grad(loss, [x, first, *layer.parameters()])] if inside else [*found[:2], loss]
+        loss = sum(tensor.square().sum() for tensor in (results[0], *results[2:]))
+        return (
+            [*results, *numod.autograd.grad(loss, [x, first, *layer.parameters()])] if inside else [*results[:2], loss]
+        )
 
     compiled = numod.compile(function, options={"linked": False}, fullgraph=True)
-    for each in LENGTHS:
-        lengths = numod.tensor(sorted(each, reverse=True) if enforce_sorted else each)
+    for new_lengths in LENGTHS:
+        lengths = numod.tensor(sorted(new_lengths, reverse=True) if enforce_sorted else new_lengths)
         x = numod.randn(8, 4, 3, requires_grad=True)
         first = numod.randn(layers * (2 if layers == 2 else 1), 4, 4, requires_grad=True)
-        found, expected = compiled(x, lengths, first), function(x, lengths, first)
+        actual, expected = compiled(x, lengths, first), function(x, lengths, first)
         if not inside:
-            found, expected = (
-                [*each[:2], *numod.autograd.grad(each[2], [x, *layer.parameters()])] for each in (found, expected)
+            actual, expected = (
+                [*outcome[:2], *numod.autograd.grad(outcome[2], [x, *layer.parameters()])]
+                for outcome in (actual, expected)
             )
         assert all(
             numod.allclose(one, other, atol=1e-6) and one.shape == other.shape
-            for one, other in zip(found, expected, strict=True)
+            for one, other in zip(actual, expected, strict=True)
         )
     assert compiled.recorded == 1
 
 
 @pytest.mark.filterwarnings("ignore:compile")
 @pytest.mark.parametrize("use", [
-    lambda packed: packed.data * 2, lambda packed: [each * 2 for each in packed], lambda packed: packed, lambda packed: packed[0] * 2,
+    lambda packed: packed.data * 2, lambda packed: [sequence * 2 for sequence in packed], lambda packed: packed, lambda packed: packed[0] * 2,
     lambda packed: [packed.batch_sizes, packed.sorted_indices, packed.unsorted_indices], lambda packed: packed.double().data,
     lambda packed: packed._replace(data=packed.data * 3), lambda packed: unpack_sequence(packed),
     lambda packed: pad_packed_sequence(PackedSequence(packed.data.relu(), *packed[1:]), batch_first=True),
@@ -254,14 +264,14 @@ def test_what_a_compiled_function_sees_of_packed_sequences(use: Callable) -> Non
     function = lambda x, lengths: use(pack_padded_sequence(x, lengths, enforce_sorted=False))  # noqa: E731
     compiled = numod.compile(function, options={"linked": False})
     x = numod.randn(8, 4, 3)
-    for each in (*LENGTHS, [0, 1, 1, 1], [9, 1, 1, 1], [1, 2]):
-        found = []
+    for lengths in (*LENGTHS, [0, 1, 1, 1], [9, 1, 1, 1], [1, 2]):
+        results = []
         for call in (function, compiled):
             try:
-                found.append(call(x, numod.tensor(each)))
+                results.append(call(x, numod.tensor(lengths)))
             except (RuntimeError, ValueError) as error:
-                found.append(str(error))
-        assert type(found[0]) is type(found[1]) and str(found[0]) == str(found[1])
+                results.append(str(error))
+        assert type(results[0]) is type(results[1]) and str(results[0]) == str(results[1])
 
 
 def test_lengths_in_a_list_are_numbers_that_change() -> None:

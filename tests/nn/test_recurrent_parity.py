@@ -39,14 +39,14 @@ def data(t, *shape: int, seed: int = 0):
 
 
 @pytest.mark.parametrize("name, options", LAYERS, ids=str)
-@pytest.mark.parametrize("given", [False, True])
-def test_layers(name: str, options: dict, given: bool) -> None:
+@pytest.mark.parametrize("with_state", [False, True])
+def test_layers(name: str, options: dict, with_state: bool) -> None:
     made = twins(lambda nn: getattr(nn, name)(4, 5, **options))
     directions, count = 2 if options.get("bidirectional") else 1, options.get("num_layers", 1)
 
     def call(t, model):
         x = data(t, 6, 3, 4)
-        if not given:
+        if not with_state:
             return model(x), [x]
         steps = 6 if options.get("batch_first") else 3
         states = [
@@ -98,11 +98,11 @@ def test_cells(name: str, options: dict) -> None:
 
 def test_padding_and_packing() -> None:
     for side, first in itertools.product(("right", "left"), (False, True)):
-        found = [
+        results = [
             t.nn.utils.rnn.pad_sequence([t.ones(2, 3), t.ones(4, 3), t.ones(1, 3)], first, -1.0, side).numpy()
             for t in (numod, torch)
         ]
-        np.testing.assert_array_equal(*found)
+        np.testing.assert_array_equal(*results)
     for t in (numod, torch):
         parts = [t.arange(3), t.arange(5), t.arange(1)]
         packed = t.nn.utils.rnn.pack_sequence(parts, enforce_sorted=False)
@@ -111,7 +111,11 @@ def test_padding_and_packing() -> None:
             and packed.batch_sizes.tolist() == [3, 2, 2, 1, 1]
             and packed.sorted_indices.tolist() == [1, 0, 2]
         )
-        assert [each.tolist() for each in t.nn.utils.rnn.unpack_sequence(packed)] == [[0, 1, 2], [0, 1, 2, 3, 4], [0]]
+        assert [tensor.tolist() for tensor in t.nn.utils.rnn.unpack_sequence(packed)] == [
+            [0, 1, 2],
+            [0, 1, 2, 3, 4],
+            [0],
+        ]
         padded, lengths = t.nn.utils.rnn.pad_packed_sequence(packed, batch_first=True, padding_value=9, total_length=6)
         assert padded.view(-1).tolist()[:6] == [0, 1, 2, 9, 9, 9] and lengths.tolist() == [3, 5, 1]
 

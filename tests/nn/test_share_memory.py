@@ -24,8 +24,8 @@ def module():
 @pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="processes are not forked here")
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_a_forked_process_trains_the_parents_module():
-    net, own = module().share_memory(), module()
-    train(own)  # so that the child builds no kernel
+    net, unshared = module().share_memory(), module()
+    train(unshared)  # so that the child builds no kernel
     process = multiprocessing.get_context("fork").Process(target=train, args=(net,))
     process.start()
     process.join()

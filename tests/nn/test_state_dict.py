@@ -46,8 +46,8 @@ def test_values_share_memory_and_are_detached_unless_keep_vars():
     with numod.no_grad():
         net.scale.fill_(5)
     assert state["scale"].tolist() == [5, 5]
-    kept = net.state_dict(keep_vars=True)
-    assert kept["scale"] is net.scale and kept["mean"] is net.mean
+    live_state = net.state_dict(keep_vars=True)
+    assert live_state["scale"] is net.scale and live_state["mean"] is net.mean
 
 
 def test_prefix_and_destination():
@@ -280,7 +280,7 @@ def test_state_dict_hooks():
 
 def test_a_public_state_dict_hook_must_return_none_and_a_private_one_may_replace():
     net = nn.Linear(1, 1)
-    with net.register_state_dict_post_hook(lambda *given: {}):
+    with net.register_state_dict_post_hook(lambda *args: {}):
         with pytest.raises(RuntimeError, match="state_dict post-hook must return None"):
             net.state_dict()
     net._register_state_dict_hook(lambda module, state_dict, prefix, local_metadata: {"only": 1})

@@ -41,7 +41,8 @@ X = torch.arange(12.0).reshape(3, 4) / 7
 
 def _shapes(variables: object) -> dict[str, list]:
     return {
-        each.name: [size.dim_param or size.dim_value for size in each.type.tensor_type.shape.dim] for each in variables
+        variable.name: [size.dim_param or size.dim_value for size in variable.type.tensor_type.shape.dim]
+        for variable in variables
     }
 
 
@@ -101,10 +102,10 @@ def test_no_size_is_baked_in() -> None:
     example = torch.ones(7, 4)
     proto = torch.onnx.export(Net(), (example,), dynamic_axes={"x": {0: "batch"}}).model_proto
     numbers = [
-        each
+        index
         for tensor in proto.graph.initializer
         if tensor.data_type == 7
-        for each in onnx.numpy_helper.to_array(tensor).reshape(-1)
+        for index in onnx.numpy_helper.to_array(tensor).reshape(-1)
     ]
     assert numbers and 7 not in numbers and 14 not in numbers
     assert _operators(proto).count("Shape") <= 1
@@ -193,7 +194,7 @@ def test_bad_arguments() -> None:
 def test_names_lines_and_weights() -> None:
     net = Net()
     proto = torch.onnx.export(net, (X,)).model_proto
-    weights = {each.name: onnx.numpy_helper.to_array(each) for each in proto.graph.initializer}
+    weights = {initializer.name: onnx.numpy_helper.to_array(initializer) for initializer in proto.graph.initializer}
     for name, tensor in net.state_dict().items():
         assert np.array_equal(weights[name], tensor.numpy())
     first = next(node for node in proto.graph.node if node.op_type == "Gemm")
@@ -213,13 +214,15 @@ def test_tied_weights_are_written_once() -> None:
             return self.out(self.table(x))
 
     proto = torch.onnx.export(Tied(), (torch.tensor([1, 2]),), verify=True).model_proto
-    assert [each.name for each in proto.graph.initializer if each.dims == [5, 4]] == ["table.weight"]
+    assert [initializer.name for initializer in proto.graph.initializer if initializer.dims == [5, 4]] == [
+        "table.weight"
+    ]
 
 
 def test_weights_as_inputs() -> None:
     net = nn.Linear(4, 2)
     apart = torch.onnx.export(net, (X,), export_params=False).model_proto
-    assert [each.name for each in apart.graph.input] == ["input", "weight", "bias"] and not apart.graph.initializer
+    assert [value.name for value in apart.graph.input] == ["input", "weight", "bias"] and not apart.graph.initializer
     both = torch.onnx.export(net, (X,), keep_initializers_as_inputs=True).model_proto
     assert len(both.graph.input) == 3 and len(both.graph.initializer) == 2
     with pytest.raises(ValueError, match="pass export_params=False"):
@@ -285,9 +288,9 @@ def test_bfloat16() -> None:
     proto = torch.onnx.export(lambda x: x * 2 + torch.full((4,), 0.3, dtype=torch.bfloat16), (x,)).model_proto
     onnx.checker.check_model(proto, full_check=True)
     constant = next(
-        each
-        for each in proto.graph.initializer
-        if each.data_type == 16 and 0x3E9A in np.frombuffer(each.raw_data, np.uint16)
+        initializer
+        for initializer in proto.graph.initializer
+        if initializer.data_type == 16 and 0x3E9A in np.frombuffer(initializer.raw_data, np.uint16)
     )
     assert constant is not None and proto.graph.output[0].type.tensor_type.elem_type == 16
     with pytest.raises(VerificationError, match="ONNX Runtime cannot run the model"):
@@ -315,7 +318,7 @@ def test_recurrent_networks_take_any_batch_and_length(kind: str) -> None:
     assert _operators(program.model_proto).count(kind) == 4 and "Loop" not in _operators(program.model_proto)
     x = torch.linspace(-1, 1, 5 * 7 * 3).reshape(5, 7, 3)
     expected, states = net(x)
-    results = [each.numpy() for each in program(x)]
+    results = [tensor.numpy() for tensor in program(x)]
     assert np.allclose(results[0], expected.detach().numpy(), atol=1e-5)
     assert results[1].shape == tuple(states[0].shape if kind == "LSTM" else states.shape)
 
@@ -344,7 +347,8 @@ def test_external_data(tmp_path: Path) -> None:
     assert (tmp_path / "net.onnx").stat().st_size < 2000
     onnx.checker.check_model(tmp_path / "net.onnx", full_check=True)
     weights = {
-        each.name: onnx.numpy_helper.to_array(each) for each in onnx.load(tmp_path / "net.onnx").graph.initializer
+        initializer.name: onnx.numpy_helper.to_array(initializer)
+        for initializer in onnx.load(tmp_path / "net.onnx").graph.initializer
     }
     assert np.array_equal(weights["weight"], net.weight.detach().numpy())
 
@@ -395,10 +399,10 @@ def test_the_same_bytes_again() -> None:
 def test_all_problems_are_reported_at_once() -> None:
     def function(x: torch.Tensor) -> tuple:
         inverse = torch.linalg.inv(x[:, :3])
-        kept = x[x > 0]
+        positive = x[x > 0]
         dropped = F.dropout(x, 0.5, True)
         spectrum = torch.fft.rfft(x).abs()
-        return inverse, kept, dropped, spectrum
+        return inverse, positive, dropped, spectrum
 
     with pytest.raises(ExportError) as error:
         torch.onnx.export(function, (X,))

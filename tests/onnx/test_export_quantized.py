@@ -67,7 +67,9 @@ def test_one_call_configurations(config: str) -> None:
     program = torch.onnx.export(model, (torch.randn(3, 8),), verify=True)
     onnx.checker.check_model(program.model_proto, full_check=True)
     integers = {
-        each.name for each in program.model_proto.graph.initializer if each.data_type in (2, 3) and len(each.dims) == 2
+        initializer.name
+        for initializer in program.model_proto.graph.initializer
+        if initializer.data_type in (2, 3) and len(initializer.dims) == 2
     }
     assert integers == {"0.packed", "2.packed"}
 

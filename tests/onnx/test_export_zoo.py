@@ -54,8 +54,10 @@ def _agrees_at_two_sizes(net: nn.Module, inputs: tuple, dim: int, tmp_path: obje
 def _check_names(proto: onnx.ModelProto, net: nn.Module) -> None:
     """Initializers have the state dict's names."""
     known = set(net.state_dict())
-    named = [each.name for each in proto.graph.initializer if "constant" not in each.name]
-    assert named and set(named) <= known
+    parameter_names = [
+        initializer.name for initializer in proto.graph.initializer if "constant" not in initializer.name
+    ]
+    assert parameter_names and set(parameter_names) <= known
 
 
 @pytest.mark.parametrize("name", [name for name in zoo.MODELS if name not in ("alexnet", "gcn")])

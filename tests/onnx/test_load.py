@@ -370,9 +370,9 @@ def test_the_command_describes_a_file(tmp_path, capsys) -> None:
     onnx.save(model([node("Mystery", "x", "y")], {"x": [1]}, ["y"]), tmp_path / "other.onnx")
     assert main(["onnx", str(tmp_path / "other.onnx")]) == 0
     assert "missing   operator Mystery, version 18: y" in capsys.readouterr().out
-    named = two_layers()
-    named.producer_name, named.graph.name = "\x1b[31mred", "two\nlines"
-    onnx.save(named, tmp_path / "named.onnx")
+    layers = two_layers()
+    layers.producer_name, layers.graph.name = "\x1b[31mred", "two\nlines"
+    onnx.save(layers, tmp_path / "named.onnx")
     assert main(["onnx", str(tmp_path / "named.onnx")]) == 0
     assert "model     two?lines, by ?[31mred\n" in capsys.readouterr().out
     onnx.save(model([node("Relu", "\x1b[31mx", "y")], {"x": [1]}, ["y"]), tmp_path / "damaged.onnx")

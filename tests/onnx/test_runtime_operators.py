@@ -85,25 +85,35 @@ CASES = {  # operator and what sets it apart: inputs, attributes, number of outp
 def test_an_operator_gives_what_onnx_runtime_gives(name: str) -> None:
     helper = onnx.helper
     values, attributes, count = CASES[name]
-    inputs = {f"i{place}": np.asarray(value) for place, value in enumerate(values) if value is not None}
-    names = [f"i{place}" if value is not None else "" for place, value in enumerate(values)]
+    inputs = {f"i{k}": np.asarray(value) for k, value in enumerate(values) if value is not None}
+    names = [f"i{k}" if value is not None else "" for k, value in enumerate(values)]
     kind = name.split()[0]
     integers = kind.startswith("QLinear")
-    outputs = [f"o{place}" for place in range(count)]
+    outputs = [f"o{k}" for k in range(count)]
     types = [onnx.TensorProto.UINT8 if integers else onnx.TensorProto.FLOAT] * count
     if kind == "EmbedLayerNormalization":
         types[1] = onnx.TensorProto.INT32
-    constants = [each for each in inputs if inputs[each].dtype.kind in "iu" or inputs[each].ndim == 0 or each == "i2"]
-    fed = {each: value for each, value in inputs.items() if each not in constants or each == "i0"}
+    constants = [
+        input_name
+        for input_name in inputs
+        if inputs[input_name].dtype.kind in "iu" or inputs[input_name].ndim == 0 or input_name == "i2"
+    ]
+    fed = {
+        input_name: value for input_name, value in inputs.items() if input_name not in constants or input_name == "i0"
+    }
     graph = helper.make_graph(
         [helper.make_node(kind, names, outputs, domain="com.microsoft", **attributes)],
         "graph",
         [
-            helper.make_tensor_value_info(each, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
-            for each, value in fed.items()
+            helper.make_tensor_value_info(input_name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
+            for input_name, value in fed.items()
         ],
-        [helper.make_tensor_value_info(each, type_, None) for each, type_ in zip(outputs, types)],
-        [onnx.numpy_helper.from_array(value, each) for each, value in inputs.items() if each not in fed],
+        [helper.make_tensor_value_info(output, type_, None) for output, type_ in zip(outputs, types)],
+        [
+            onnx.numpy_helper.from_array(value, input_name)
+            for input_name, value in inputs.items()
+            if input_name not in fed
+        ],
     )
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
     made = helper.make_model(graph, opset_imports=opsets, ir_version=9)

@@ -23,13 +23,15 @@ def test_row(name, dtype):
     row, wide = UNARY[name], dtype is np.float64
     points, values, slopes = exact(name, dtype)
     x = numod.tensor(points, requires_grad=row.gradient is not None)
-    found = rows[name](x, *row.numbers)
-    off = {point: ulps(each, right, dtype) for point, each, right in zip(points, found.tolist(), values)}
+    actual = rows[name](x, *row.numbers)
+    off = {point: ulps(result, right, dtype) for point, result, right in zip(points, actual.tolist(), values)}
     assert max(off.values()) <= row.value[wide], max(off.items(), key=lambda item: item[1])
     if row.gradient is None:
         return
-    (gradient,) = numod.autograd.grad(found.sum(), x)
-    off = {point: ulps(each, right, dtype, row.slack) for point, each, right in zip(points, gradient.tolist(), slopes)}
+    (gradient,) = numod.autograd.grad(actual.sum(), x)
+    off = {
+        point: ulps(slope, right, dtype, row.slack) for point, slope, right in zip(points, gradient.tolist(), slopes)
+    }
     assert max(off.values()) <= row.gradient[wide], max(off.items(), key=lambda item: item[1])
 
 
@@ -47,25 +49,25 @@ def test_nextafter_is_exact(dtype):
     x, y = np.repeat(points, len(points)), np.tile(points, len(points))
     with np.errstate(over="ignore"):
         expected = np.nextafter(x, y)
-    found = numod.nextafter(numod.tensor(x), numod.tensor(y)).numpy()
-    np.testing.assert_array_equal(found, expected)
-    np.testing.assert_array_equal(np.signbit(found)[expected == 0], np.signbit(expected)[expected == 0])
+    actual = numod.nextafter(numod.tensor(x), numod.tensor(y)).numpy()
+    np.testing.assert_array_equal(actual, expected)
+    np.testing.assert_array_equal(np.signbit(actual)[expected == 0], np.signbit(expected)[expected == 0])
 
 
 @pytest.mark.parametrize("name", ROOTS)
 def test_digits_near_roots(name):
     points = [x for root in ROOTS[name] for x in around(root)]
-    found = rows[name](numod.tensor(points, dtype=numod.float64)).tolist()
+    result = rows[name](numod.tensor(points, dtype=numod.float64)).tolist()
     with mp.workdps(60):
-        off = {x: ulps(number, UNARY[name].exact(mp.mpf(x)), np.float64) for x, number in zip(points, found)}
+        off = {x: ulps(number, UNARY[name].exact(mp.mpf(x)), np.float64) for x, number in zip(points, result)}
     assert max(off.values()) <= 8, max(off.items(), key=lambda item: item[1])
 
 
 def test_digamma_near_roots_below_zero():
     points = np.linspace(-9.99, -0.01, 400)
     points = points[np.abs(points - np.round(points)) > 0.2]
-    for x, found in zip(points.tolist(), rows["digamma"](numod.tensor(points)).tolist()):
-        assert abs(found - mp.digamma(x)) < 2e-15, (x, found)
+    for x, actual in zip(points.tolist(), rows["digamma"](numod.tensor(points)).tolist()):
+        assert abs(actual - mp.digamma(x)) < 2e-15, (x, actual)
 
 
 def fits_sixteen_bits(x):
@@ -77,10 +79,10 @@ def check_rounded_once(call, exact, rows_of_points, dtype):
     """The result is the float next to the exact value of the rounded inputs; 0.502 lets float32 round in between."""
     columns = [numod.tensor(column, dtype=dtype) for column in zip(*rows_of_points)]
     limit = float(numod.finfo(dtype).max)
-    for found, *place in zip(call(*columns).tolist(), *[column.tolist() for column in columns]):
+    for actual, *point in zip(call(*columns).tolist(), *[column.tolist() for column in columns]):
         with mp.workdps(60):
-            right = exact(*map(mp.mpf, place))
-        assert abs(right) > limit or ulps(found, right, dtype) <= 0.502, (place, found, right)
+            right = exact(*map(mp.mpf, point))
+        assert abs(right) > limit or ulps(actual, right, dtype) <= 0.502, (point, actual, right)
 
 
 @pytest.mark.parametrize("dtype", [numod.float16, numod.bfloat16])
@@ -101,7 +103,7 @@ def test_sixteen_bit_rows_of_two_inputs_round_once(name, dtype):
 
 def gradients(function, *values):
     points = [numod.tensor(value, dtype=numod.float32, requires_grad=True) for value in values]
-    return [each.tolist() for each in numod.autograd.grad(function(*points).sum(), points)]
+    return [gradient.tolist() for gradient in numod.autograd.grad(function(*points).sum(), points)]
 
 
 def test_cross_entropy_with_logits_keeps_small_losses_and_gradients():
@@ -119,8 +121,8 @@ def test_cross_entropy_with_logits_keeps_small_losses_and_gradients():
 
 
 def test_angles_of_tiny_and_huge_numbers():
-    found = gradients(numod.atan2, [1e-30, 1e30, INF, 1.0, 0.0, 3.0], [2e-30, 2e30, 1.0, INF, 0.0, 4.0])
-    np.testing.assert_allclose(found, [[4e29, 4e-31, 0, 0, 0, 0.16], [-2e29, -2e-31, 0, 0, 0, -0.12]], rtol=1e-6)
+    result = gradients(numod.atan2, [1e-30, 1e30, INF, 1.0, 0.0, 3.0], [2e-30, 2e30, 1.0, INF, 0.0, 4.0])
+    np.testing.assert_allclose(result, [[4e29, 4e-31, 0, 0, 0, 0.16], [-2e29, -2e-31, 0, 0, 0, -0.12]], rtol=1e-6)
 
 
 def test_running_log_sums_beside_masked_and_infinite_values():

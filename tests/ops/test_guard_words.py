@@ -42,8 +42,8 @@ NOT_COMPILED = {  # Python looks at their elements
 Arguments = Callable[[Maker], tuple]
 
 
-def directly(op: Callable, *given: object) -> object:
-    return op(*given)
+def directly(op: Callable, *args: object) -> object:
+    return op(*args)
 
 
 def on_clones(op: Callable, *arguments: object) -> object:
@@ -164,8 +164,8 @@ def combinations(name: str, turn: int) -> Iterator[tuple[tuple[int, ...], tuple[
 
 @pytest.fixture
 def guards(monkeypatch: pytest.MonkeyPatch) -> Iterator[Guards]:
-    with guarded(monkeypatch) as found:
-        yield found
+    with guarded(monkeypatch) as result:
+        yield result
 
 
 @pytest.fixture(autouse=True)
@@ -179,10 +179,10 @@ def one_thread() -> Iterator[None]:
 def written(op: Callable, arguments: Arguments, m: Maker, run: Callable = directly, cloned: bool = False) -> np.ndarray:
     """What an op leaves in its first argument, or in a clone of it."""
     x = m().clone() if cloned else m()
-    given = arguments(m)
+    call_arguments = arguments(m)
     numod.manual_seed(5)
     with numod.no_grad():
-        run(op, x, *given)
+        run(op, x, *call_arguments)
     m.check((0,))
     return x.numpy()
 
@@ -206,26 +206,26 @@ def check_in_place(name: str, guards: Guards, shape: tuple[int, ...], kinds: tup
     # dropout draws in the order of memory, which a clone keeps
     cloned = name in RANDOM and name.startswith("F.")
     expected = written(IN_PLACE[name], arguments, Maker(shape, kinds, dtype, dense=not cloned), cloned=cloned)
-    found = written(IN_PLACE[name], arguments, Maker(shape, kinds, dtype), run)
+    actual = written(IN_PLACE[name], arguments, Maker(shape, kinds, dtype), run)
     guards.check()
-    np.testing.assert_allclose(found, expected, 1e-5, 1e-6, err_msg=f"{name} {shape} {kinds}")
+    np.testing.assert_allclose(actual, expected, 1e-5, 1e-6, err_msg=f"{name} {shape} {kinds}")
 
 
-def in_threads(op: Callable, *given: object) -> object:
+def in_threads(op: Callable, *args: object) -> object:
     """An op by two threads, where it has so much work."""
     numod.set_num_threads(2)
     try:
-        return op(*given)
+        return op(*args)
     finally:
         numod.set_num_threads(1)
 
 
-def compiled(op: Callable, *given: object) -> object:
+def compiled(op: Callable, *args: object) -> object:
     """A compiled op: the first call records, over copies; the second runs the program."""
     function = compile(lambda *arguments: op(*arguments))
-    function(*[each.clone() if isinstance(each, numod.Tensor) else each for each in given])
+    function(*[tensor.clone() if isinstance(tensor, numod.Tensor) else tensor for tensor in args])
     numod.manual_seed(5)
-    return function(*given)
+    return function(*args)
 
 
 @pytest.mark.guards
@@ -398,7 +398,7 @@ def takes_out(function: Callable) -> bool:
 
 def functions() -> dict[str, Callable]:
     """Functions that take `out`, and all those of the smaller namespaces."""
-    found = {}
+    results = {}
     for space in NAMESPACES:
         home = functools.reduce(getattr, filter(None, space.split(".")), numod)
         for name in sorted(dir(home)):
@@ -410,8 +410,8 @@ def functions() -> dict[str, Callable]:
                 and (space or takes_out(function))
                 and name not in NOT_TRIED
             ):
-                found[f"{space}.{name}".strip(".")] = function
-    return found
+                results[f"{space}.{name}".strip(".")] = function
+    return results
 
 
 FUNCTIONS = functions()
@@ -420,12 +420,16 @@ FUNCTIONS["linalg.solve_triangular"] = functools.partial(FUNCTIONS["linalg.solve
 
 def results(function: Callable, arguments: Arguments, m: Maker, run: Callable = directly) -> list[numod.Tensor]:
     """The tensors that a function gives; it writes to none of its arguments."""
-    given = arguments(m)
+    call_arguments = arguments(m)
     numod.manual_seed(5)
     with numod.no_grad():
-        found = run(function, *given)
+        result = run(function, *call_arguments)
     m.check()
-    return [each for each in (found if isinstance(found, (tuple, list)) else [found]) if isinstance(each, numod.Tensor)]
+    return [
+        result_part
+        for result_part in (result if isinstance(result, (tuple, list)) else [result])
+        if isinstance(result_part, numod.Tensor)
+    ]
 
 
 @functools.cache
@@ -460,14 +464,14 @@ def check_function(
     compare = functools.partial(
         np.testing.assert_allclose, rtol=1e-4, atol=1e-5, err_msg=f"{name} {shape} {kinds} {kind_of_out}"
     )
-    found = results(FUNCTIONS[name], arguments, make(), run)
+    actual = results(FUNCTIONS[name], arguments, make(), run)
     guards.check()
-    assert len(found) == len(expected)
-    for mine, theirs in zip(found, expected):
+    assert len(actual) == len(expected)
+    for mine, theirs in zip(actual, expected):
         compare(mine.resolve_conj().numpy(), theirs.resolve_conj().numpy())
     if not kind_of_out:
         return
-    targets = [Placed(np.zeros(each.shape, np.float32), WRITABLE[kind_of_out], each.dtype) for each in expected]
+    targets = [Placed(np.zeros(tensor.shape, np.float32), WRITABLE[kind_of_out], tensor.dtype) for tensor in expected]
     out = targets[0].view if len(targets) == 1 else tuple(target.view for target in targets)
     results(functools.partial(FUNCTIONS[name], out=out), arguments, make(), run)
     guards.check()

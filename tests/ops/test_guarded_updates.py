@@ -18,13 +18,13 @@ from pairs import compile
 import numod
 from numod import nn
 
-KINDS = [each for each in WRITABLE if each != "dense"]
+KINDS = [kind for kind in WRITABLE if kind != "dense"]
 
 
 @pytest.fixture
 def guards(monkeypatch: pytest.MonkeyPatch) -> Iterator[Guards]:
-    with guarded(monkeypatch) as found:
-        yield found
+    with guarded(monkeypatch) as result:
+        yield result
 
 
 def values(shape: tuple[int, ...], seed: int = 0) -> np.ndarray:
@@ -44,8 +44,8 @@ class Views:
 
     def check(self) -> None:
         """Nothing around any of them has changed."""
-        for each in self.placed:
-            each.check(written=True)
+        for layouts in self.placed:
+            layouts.check(written=True)
 
 
 def check(work: Callable[[Views], object], guards: Guards, kinds: list[str] = KINDS, tolerance: float = 1e-5) -> None:
@@ -53,22 +53,22 @@ def check(work: Callable[[Views], object], guards: Guards, kinds: list[str] = KI
     elsewhere.
     """
     outcomes = []
-    for each in (["dense"], kinds):
-        views = Views(each)
+    for placed in (["dense"], kinds):
+        views = Views(placed)
         numod.manual_seed(3)
         work(views)
         guards.check()
         views.check()
-        outcomes.append([each.view.detach().numpy().copy() for each in views.placed])
-    for dense, found in zip(*outcomes):
-        np.testing.assert_allclose(found, dense, tolerance, 1e-6)
+        outcomes.append([placed_view.view.detach().numpy().copy() for placed_view in views.placed])
+    for dense, actual in zip(*outcomes):
+        np.testing.assert_allclose(actual, dense, tolerance, 1e-6)
 
 
 # ---- optimizers
 
 OPTIMIZERS = {
-    name: each for name,
-    each in vars(numod.optim).items() if inspect.isclass(each) and issubclass(each,
+    name: member for name,
+    member in vars(numod.optim).items() if inspect.isclass(member) and issubclass(member,
         numod.optim.Optimizer) and name not in ("Optimizer", "LBFGS", "SparseAdam", "Muon")
 }  # fmt: skip
 
@@ -280,13 +280,13 @@ def test_results_given_of_another_size_or_dtype(name: str, guards: Guards) -> No
     with pytest.raises((RuntimeError, TypeError)):
         call(a, views(np.zeros(expected.shape), numod.int32))
     guards.check()
-    for each in views.placed:
-        each.check()
+    for placed in views.placed:
+        placed.check()
 
 
 @pytest.mark.parametrize("name", [*FUNCTIONS])
-@pytest.mark.parametrize("place", ["itself", "shifted", "transposed"])
-def test_results_that_overlap_an_input(name: str, place: str, guards: Guards) -> None:
+@pytest.mark.parametrize("input_name", ["itself", "shifted", "transposed"])
+def test_results_that_overlap_an_input(name: str, input_name: str, guards: Guards) -> None:
     """They hold what the function gives of the input as it was, or the call is refused; nothing around is written."""
     call = FUNCTIONS[name]
     expected = call(numod.tensor(values((6, 6))), None).numpy()
@@ -295,10 +295,10 @@ def test_results_that_overlap_an_input(name: str, place: str, guards: Guards) ->
     a.copy_(numod.tensor(values((6, 6))))
     before = base.numpy().copy()
     rows, columns = expected.shape if expected.ndim == 2 else (1, *expected.shape)
-    if place == "transposed":
+    if input_name == "transposed":
         target = base[2 : 2 + columns, 1 : 1 + rows].T if columns <= 28 and rows <= 9 else None
     else:
-        target = base[2 + (place == "shifted") :, 1 + (place == "shifted") :][:rows, :columns]
+        target = base[2 + (input_name == "shifted") :, 1 + (input_name == "shifted") :][:rows, :columns]
     if target is None:
         pytest.skip("it does not fit")
     target = target if expected.ndim == 2 else target[0]

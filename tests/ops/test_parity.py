@@ -86,16 +86,16 @@ def test_binary(name):
 
 @pytest.mark.parametrize("name", BINARY)
 def test_binary_special_values(name):
-    x, y = (each.ravel() for each in np.meshgrid(np.array(WIDE, np.float32), np.array(WIDE, np.float32)))
+    x, y = (grid.ravel() for grid in np.meshgrid(np.array(WIDE, np.float32), np.array(WIDE, np.float32)))
     ours = getattr(numod, name)(numod.tensor(x), numod.tensor(y)).numpy()
     theirs = getattr(torch, name)(torch.tensor(x), torch.tensor(y)).numpy()
     if name == "floor_divide":  # PyTorch rounds a quotient beyond 2^24 its own way
-        kept = ~(np.abs(theirs) > 2**24) | np.isinf(theirs)
-        x, y, ours, theirs = x[kept], y[kept], ours[kept], theirs[kept]
+        comparable = ~(np.abs(theirs) > 2**24) | np.isinf(theirs)
+        x, y, ours, theirs = x[comparable], y[comparable], ours[comparable], theirs[comparable]
     if name in ("remainder", "fmod"):  # ... and makes NaN of a quotient beyond the greatest number
         with np.errstate(all="ignore"):
-            kept = ~np.isinf(x / y) | np.isinf(x) | (y == 0)
-        x, y, ours, theirs = x[kept], y[kept], ours[kept], theirs[kept]
+            comparable = ~np.isinf(x / y) | np.isinf(x) | (y == 0)
+        x, y, ours, theirs = x[comparable], y[comparable], ours[comparable], theirs[comparable]
     if name == "heaviside":  # PyTorch's is 0 at NaN; ours and NumPy's is NaN
         x, y, ours, theirs = x[~np.isnan(x)], y[~np.isnan(x)], ours[~np.isnan(x)], theirs[~np.isnan(x)]
     wrong = np.flatnonzero(~np.isclose(ours, theirs, rtol=1e-5, atol=1e-6, equal_nan=True))[:5]
@@ -336,8 +336,8 @@ def test_cross_entropy(shape, options, reduction):
     target = np.random.default_rng(1).integers(0, 2, shape[:1] + shape[2:] if len(shape) > 1 else ())
 
     def function(library, x):
-        named = {**options, "weight": library.tensor([0.5, 1.0, 2.0, 0.25]) if "weight" in options else None}
-        return library.nn.functional.cross_entropy(x, library.tensor(target), reduction=reduction, **named)
+        keywords = {**options, "weight": library.tensor([0.5, 1.0, 2.0, 0.25]) if "weight" in options else None}
+        return library.nn.functional.cross_entropy(x, library.tensor(target), reduction=reduction, **keywords)
 
     compare(function, floats(*shape), rtol=1e-5, atol=1e-5)
 

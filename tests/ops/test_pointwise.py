@@ -150,7 +150,7 @@ def special_inputs(name, dtype):
     values = np.array(SPECIAL, dtype)
     if tensors_of(name) == 1:
         return [values]
-    first, second = (each.ravel() for each in np.meshgrid(values, values))
+    first, second = (grid.ravel() for grid in np.meshgrid(values, values))
     return [first, second] if tensors_of(name) == 2 else [first, second, second[::-1].copy()]
 
 
@@ -256,8 +256,8 @@ def test_integers(name, dtype):
         pytest.skip("NumPy has no sign bit of an unsigned integer; see test_signbit_of_unsigned")
     arrays = integers(name, dtype)
     result = rows[name](*map(numod.tensor, arrays), *REFERENCES[name].numbers)
-    own = numod.dtypes.from_numpy(dtype)
-    wanted = {"bool": numod.bool, "float": numod.float32, "same": own, "number": own}[rows[name].result]
+    numod_dtype = numod.dtypes.from_numpy(dtype)
+    wanted = {"bool": numod.bool, "float": numod.float32, "same": numod_dtype, "number": numod_dtype}[rows[name].result]
     assert result.dtype is wanted
     check(name, result, expected_of_integers(name, arrays), 4.0)
 
@@ -355,8 +355,8 @@ def test_gradients_to_second_order(name):
         for k, input in enumerate(inputs)
     ]
 
-    def function(*given):
-        return rows[name](*given, *REFERENCES[name].numbers)
+    def function(*args):
+        return rows[name](*args, *REFERENCES[name].numbers)
 
     assert gradcheck(function, inputs)
     assert gradgradcheck(function, inputs)

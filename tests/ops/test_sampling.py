@@ -16,34 +16,34 @@ pytestmark = pytest.mark.on_cuda(simulator=False)
 COUNT = 40000
 
 
-def check_moments(found, mean, variance):
+def check_moments(result, mean, variance):
     """Within five standard errors of the mean, and a tenth of the variance."""
-    assert abs(found.mean() - mean) < 5 * math.sqrt(variance / found.size)
-    assert abs(found.var() / variance - 1) < 0.1
+    assert abs(result.mean() - mean) < 5 * math.sqrt(variance / result.size)
+    assert abs(result.var() / variance - 1) < 0.1
 
 
 @pytest.mark.parametrize("alpha", [0.2, 1.0, 7.5, 3000.0])
 def test_gamma_moments(alpha):
-    found = numod._standard_gamma(
+    result = numod._standard_gamma(
         numod.full((COUNT,), alpha, dtype=numod.float64), numod.Generator().manual_seed(1)
     ).numpy()
-    assert (found > 0).all()
-    check_moments(found, alpha, alpha)
+    assert (result > 0).all()
+    check_moments(result, alpha, alpha)
 
 
 @pytest.mark.parametrize("rate", [0.3, 4.0, 12.0, 5000.0])
 def test_poisson_moments(rate):
-    found = numod.poisson(numod.full((COUNT,), rate, dtype=numod.float64), numod.Generator().manual_seed(1)).numpy()
-    assert (found >= 0).all() and (found == np.floor(found)).all()
-    check_moments(found, rate, rate)
+    result = numod.poisson(numod.full((COUNT,), rate, dtype=numod.float64), numod.Generator().manual_seed(1)).numpy()
+    assert (result >= 0).all() and (result == np.floor(result)).all()
+    check_moments(result, rate, rate)
 
 
 def test_poisson_frequencies_below_and_above_the_change_of_method():
     for rate in (9.5, 10.5):
-        found = numod.poisson(numod.full((COUNT,), rate), numod.Generator().manual_seed(2)).numpy()
+        result = numod.poisson(numod.full((COUNT,), rate), numod.Generator().manual_seed(2)).numpy()
         for k in range(4, 18):
             chance = math.exp(k * math.log(rate) - rate - math.lgamma(k + 1))
-            assert abs((found == k).mean() - chance) < 5 * math.sqrt(chance / COUNT)
+            assert abs((result == k).mean() - chance) < 5 * math.sqrt(chance / COUNT)
 
 
 @pytest.mark.parametrize(
@@ -51,16 +51,16 @@ def test_poisson_frequencies_below_and_above_the_change_of_method():
 )
 def test_binomial_frequencies(count, probability):
     counts = numod.full((COUNT,), float(count), dtype=numod.float64)
-    found = numod.binomial(
+    result = numod.binomial(
         counts, numod.tensor(probability, dtype=numod.float64), numod.Generator().manual_seed(3)
     ).numpy()
-    assert (found >= 0).all() and (found <= count).all() and (found == np.floor(found)).all()
-    check_moments(found, count * probability, count * probability * (1 - probability))
+    assert (result >= 0).all() and (result <= count).all() and (result == np.floor(result)).all()
+    check_moments(result, count * probability, count * probability * (1 - probability))
     middle = round(count * probability)
     for k in range(max(middle - 6, 0), min(middle + 6, count) + 1):
         choices = math.lgamma(count + 1) - math.lgamma(k + 1) - math.lgamma(count - k + 1)
         chance = math.exp(choices + k * math.log(probability) + (count - k) * math.log1p(-probability))
-        assert abs((found == k).mean() - chance) < 5 * math.sqrt(chance / COUNT)
+        assert abs((result == k).mean() - chance) < 5 * math.sqrt(chance / COUNT)
 
 
 def distribution(alpha, value):
@@ -76,11 +76,11 @@ def test_slope_of_gamma_numbers(alpha, value):
     step = 1e-4 * alpha
     density = math.exp((alpha - 1) * math.log(value) - value - math.lgamma(alpha))
     expected = -(distribution(alpha + step, value) - distribution(alpha - step, value)) / (2 * step) / density
-    found = apply(
+    actual = apply(
         sampling.standard_gamma_gradient,
         (numod.tensor(alpha, dtype=numod.float64), numod.tensor(value, dtype=numod.float64)),
     ).item()
-    assert found == pytest.approx(expected, rel=1e-4)
+    assert actual == pytest.approx(expected, rel=1e-4)
 
 
 def test_gradient_reaches_the_shape():
@@ -94,7 +94,7 @@ def test_gradient_reaches_the_shape():
 def test_the_same_seed_gives_the_same_numbers_in_any_layout():
     rates = numod.rand(6, 5) * 20
     for make in (numod._standard_gamma, numod.poisson, numod._sample_dirichlet):
-        first, second = (make(each, numod.Generator().manual_seed(4)) for each in (rates, rates.t().contiguous().t()))
+        first, second = (make(rate, numod.Generator().manual_seed(4)) for rate in (rates, rates.t().contiguous().t()))
         assert first.equal(second) and not first.equal(make(rates, numod.Generator().manual_seed(5)))
 
 
@@ -108,9 +108,9 @@ def test_corners():
     assert (corners.sub(0.5).abs() < 0.4).sum() < 400
     assert numod.poisson(numod.zeros(0)).shape == (0,)
     attention_weights = numod.tensor([0.0, 1.0, nan], requires_grad=True)
-    found = numod.binomial(numod.tensor([[7.0], [0.0]]), attention_weights)
-    assert found.nan_to_num(-1).tolist() == [[0, 7, -1], [0, 0, -1]]
-    found[:, :2].sum().backward()
+    result = numod.binomial(numod.tensor([[7.0], [0.0]]), attention_weights)
+    assert result.nan_to_num(-1).tolist() == [[0, 7, -1], [0, 0, -1]]
+    result[:, :2].sum().backward()
     assert attention_weights.grad[:2].tolist() == [0, 0]
     with pytest.raises(ValueError, match="binomial only supports floating-point dtypes"):
         numod.binomial(numod.tensor([7]), numod.tensor([0.5]))

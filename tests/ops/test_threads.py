@@ -83,18 +83,18 @@ def test_small_losses_add_up_and_gains_make_up_for_them() -> None:
 def test_one_thread_and_two_agree(name: str) -> None:
     function, *shapes = OPS[name]
     generator, before = np.random.default_rng(0), numod.get_num_threads()
-    given = [generator.standard_normal(shape).astype(np.float32) for shape in shapes]
-    found = []
+    arrays = [generator.standard_normal(shape).astype(np.float32) for shape in shapes]
+    results = []
     try:
         for threads in (1, 2):
             numod.set_num_threads(threads)
-            inputs = [numod.tensor(each, requires_grad=True) for each in given]
+            inputs = [numod.tensor(array, requires_grad=True) for array in arrays]
             out = function(*inputs)
             (out * out).sum().backward()
-            found.append([out.detach().numpy(), *(input.grad.numpy() for input in inputs)])
+            results.append([out.detach().numpy(), *(input.grad.numpy() for input in inputs)])
     finally:
         numod.set_num_threads(before)
-    for alone, shared in zip(*found):
+    for alone, shared in zip(*results):
         assert np.isfinite(alone).all() and (alone == shared).all()
 
 

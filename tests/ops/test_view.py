@@ -334,5 +334,5 @@ def test_as_strided_over_elements_that_are_one_in_memory() -> None:
 def test_joins_of_many(dim: int, dtype: object) -> None:
     parts = [numod.randn(*[k % 4 if d == dim else 3 for d in range(3)]).to(dtype) for k in range(17)]
     np.testing.assert_array_equal(numod.cat(parts, dim).numpy(), np.concatenate([part.numpy() for part in parts], dim))
-    alike = [each[:2] for each in numod.randn(11, 3, 2).to(dtype)]
-    np.testing.assert_array_equal(numod.stack(alike, dim).numpy(), np.stack([each.numpy() for each in alike], dim))
+    alike = [tensor[:2] for tensor in numod.randn(11, 3, 2).to(dtype)]
+    np.testing.assert_array_equal(numod.stack(alike, dim).numpy(), np.stack([tensor.numpy() for tensor in alike], dim))

@@ -32,5 +32,5 @@ def test_groups_that_do_not_fit_are_refused_in_programs():
 
     parts = torch.zeros(2, 16), torch.zeros(3, 16, dtype=torch.int8), torch.ones(3, 2), torch.zeros(3, 2)
     with pytest.raises(ValueError, match="do not fit inputs of 16"):
-        contract.check(product, [each._layout for each in parts], (4,))
-    contract.check(product, [each._layout for each in parts], (8,))
+        contract.check(product, [part._layout for part in parts], (4,))
+    contract.check(product, [part._layout for part in parts], (8,))

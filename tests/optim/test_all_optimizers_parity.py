@@ -77,9 +77,9 @@ def test_steps_and_state(name: str, options: dict) -> None:
 def _as(t, value):
     """A state dict with tensors of library `t`."""
     if isinstance(value, dict):
-        return {key: _as(t, each) for key, each in value.items()}
+        return {key: _as(t, entry) for key, entry in value.items()}
     if isinstance(value, list):
-        return [_as(t, each) for each in value]
+        return [_as(t, entry) for entry in value]
     return t.tensor(value.detach().numpy()) if isinstance(value, (numod.Tensor, torch.Tensor)) else value
 
 
@@ -106,13 +106,13 @@ def test_lbfgs(options: dict) -> None:
             loss.backward()
             return loss
 
-        found = [float(optimizer.step(closure)) for _ in range(6)]
+        losses = [float(optimizer.step(closure)) for _ in range(6)]
         state = optimizer.state[x]
         sizes = {
             key: len(value) if isinstance(value, list) else 0
             for key, value in optimizer.state_dict()["state"][0].items()
         }
-        results.append((found, x.tolist(), state["n_iter"], state["func_evals"], sizes))
+        results.append((losses, x.tolist(), state["n_iter"], state["func_evals"], sizes))
     np.testing.assert_allclose(results[0][0], results[1][0], rtol=1e-6)
     np.testing.assert_allclose(results[0][1], results[1][1], rtol=1e-6)
     assert results[0][2:] == results[1][2:]
@@ -142,7 +142,7 @@ def test_lbfgs_goes_on_from_the_state_of_the_other_library() -> None:
         np.testing.assert_allclose(result, results[0], rtol=1e-8)
 
 
-MUON = [dict(zip(("nesterov", "adjust_lr_fn", "weight_decay", "momentum"), each)) for each in itertools.product(
+MUON = [dict(zip(("nesterov", "adjust_lr_fn", "weight_decay", "momentum"), flags)) for flags in itertools.product(
     (True, False), (None, "original", "match_rms_adamw"), (0.0, 0.1), (0.95, 0.0)
 )]  # fmt: skip
 
@@ -151,7 +151,7 @@ MUON = [dict(zip(("nesterov", "adjust_lr_fn", "weight_decay", "momentum"), each)
     "options", [*MUON, {"ns_steps": 0}, {"ns_steps": 9}, {"eps": 1e-2}, {"ns_coefficients": (2.0, -1.5, 0.5)}]
 )
 def test_muon(options: dict) -> None:
-    rng, found = np.random.default_rng(0), []
+    rng, results = np.random.default_rng(0), []
     values = [rng.standard_normal((6, 4)).astype(np.float32), rng.standard_normal((3, 8)).astype(np.float32)]
     for t in (numod, torch):
         parameters = [t.nn.Parameter(t.tensor(value)) for value in values]
@@ -160,8 +160,8 @@ def test_muon(options: dict) -> None:
             optimizer.zero_grad()
             sum((p * p.sin()).sum() * (k + 1) for p in parameters).backward()
             optimizer.step()
-        found.append([each.detach().numpy() for p in parameters for each in (p, *optimizer.state[p].values())])
-    for mine, theirs in zip(*found, strict=True):
+        results.append([tensor.detach().numpy() for p in parameters for tensor in (p, *optimizer.state[p].values())])
+    for mine, theirs in zip(*results, strict=True):
         np.testing.assert_allclose(mine, theirs, atol=5e-3)  # bfloat16 inside: a last bit may differ between processors
 
 
@@ -180,7 +180,7 @@ def test_errors(name: str, options: dict) -> None:
 
 @pytest.mark.parametrize("kind", ["plain", "ema", "ema_multi", "swa"])
 def test_averaged_models(kind: str) -> None:
-    found = []
+    results = []
     for t in (numod, torch):
         utils, model = t.optim.swa_utils, t.nn.Linear(2, 2).double()
         with t.no_grad():
@@ -196,9 +196,9 @@ def test_averaged_models(kind: str) -> None:
             with t.no_grad():
                 model.weight.add_(0.1 * k)
             mean.update_parameters(model)
-        found.append((mean.module.weight.tolist(), list(mean.state_dict()), int(mean.n_averaged)))
-    np.testing.assert_allclose(found[0][0], found[1][0])
-    assert found[0][1:] == found[1][1:]
+        results.append((mean.module.weight.tolist(), list(mean.state_dict()), int(mean.n_averaged)))
+    np.testing.assert_allclose(results[0][0], results[1][0])
+    assert results[0][1:] == results[1][1:]
 
 
 @pytest.mark.parametrize("strategy, epochs", [("cos", 10), ("linear", 7), ("cos", 0)])
@@ -215,9 +215,9 @@ def test_swalr(strategy: str, epochs: int) -> None:
 
 
 def test_update_bn() -> None:
-    x, found = np.random.default_rng(0).standard_normal((4, 8, 3)), []
+    x, results = np.random.default_rng(0).standard_normal((4, 8, 3)), []
     for t in (numod, torch):
         model = t.nn.Sequential(t.nn.BatchNorm1d(3)).double()
-        t.optim.swa_utils.update_bn([t.tensor(each) for each in x], model)
-        found.append(model[0].running_var.tolist())
-    assert found[0] == pytest.approx(found[1])
+        t.optim.swa_utils.update_bn([t.tensor(batch) for batch in x], model)
+        results.append(model[0].running_var.tolist())
+    assert results[0] == pytest.approx(results[1])

@@ -33,12 +33,12 @@ def play(library, optimizer, w, steps):
 
 @pytest.mark.parametrize(("name", "options"), OPTIONS)
 def test_steps(name, options):
-    found = []
+    results = []
     for library in (numod, torch):
         w = start(library)
         play(library, getattr(library.optim, name)([w], **options), w, range(20))
-        found.append([x for row in w.tolist() for x in row])
-    assert found[0] == pytest.approx(found[1], rel=1e-9, abs=1e-12)
+        results.append([x for row in w.tolist() for x in row])
+    assert results[0] == pytest.approx(results[1], rel=1e-9, abs=1e-12)
 
 
 @pytest.mark.parametrize(("name", "options"), OPTIONS)
@@ -75,7 +75,7 @@ def test_text_shows_the_options_as_torch_does(name, options):
         "Parameter Group", "lr", "momentum", "dampening", "weight_decay", "nesterov", "maximize", "betas", "eps",
         "amsgrad",
     }  # fmt: skip
-    kept = [
+    grad_arrays = [
         [
             line
             for line in text.splitlines()
@@ -83,7 +83,7 @@ def test_text_shows_the_options_as_torch_does(name, options):
         ]
         for text in (mine, theirs)
     ]
-    assert kept[0] == kept[1]
+    assert grad_arrays[0] == grad_arrays[1]
 
 
 @pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW"])

@@ -124,9 +124,9 @@ def test_zero_grad():
     params = parameters()
     optimizer = SGD(params, lr=0.1)
     give_gradients(params)
-    kept = params[0].grad
+    first_grad = params[0].grad
     optimizer.zero_grad(set_to_none=False)
-    assert params[0].grad is kept and kept.tolist() == [0.0, 0.0]
+    assert params[0].grad is first_grad and first_grad.tolist() == [0.0, 0.0]
     optimizer.zero_grad()
     assert params[0].grad is None
     optimizer.zero_grad(set_to_none=False)
@@ -174,16 +174,16 @@ def test_another_optimizer_continues_from_the_state(make):
     second.load_state_dict(pickle.loads(pickle.dumps(first.state_dict())))
     play(first, mine, range(3, 6))
     play(second, theirs, range(3, 6))
-    assert [each.tolist() for each in mine] == [each.tolist() for each in theirs]
+    assert [tensor.tolist() for tensor in mine] == [tensor.tolist() for tensor in theirs]
     assert plain(first.state_dict()) == plain(second.state_dict())
 
 
 def plain(value):
     """With lists for tensors."""
     if isinstance(value, dict):
-        return {name: plain(each) for name, each in value.items()}
+        return {name: plain(entry) for name, entry in value.items()}
     if isinstance(value, list):
-        return [plain(each) for each in value]
+        return [plain(entry) for entry in value]
     return value.tolist() if isinstance(value, numod.Tensor) else value
 
 
@@ -264,8 +264,8 @@ def test_step_hooks():
     params = parameters()
     optimizer = SGD(params, lr=0.1)
     calls = []
-    before = optimizer.register_step_pre_hook(lambda *given: calls.append(("before", given[0] is optimizer)))
-    optimizer.register_step_post_hook(lambda *given: calls.append(("after", given[0] is optimizer)))
+    before = optimizer.register_step_pre_hook(lambda *args: calls.append(("before", args[0] is optimizer)))
+    optimizer.register_step_post_hook(lambda *args: calls.append(("after", args[0] is optimizer)))
     optimizer.step()
     before.remove()
     optimizer.step()
@@ -282,7 +282,7 @@ def test_text():
 
 
 @pytest.mark.parametrize(
-    "duplicate", [copy.deepcopy, lambda each: pickle.loads(pickle.dumps(each))], ids=["deepcopy", "pickle"]
+    "duplicate", [copy.deepcopy, lambda optimizer: pickle.loads(pickle.dumps(optimizer))], ids=["deepcopy", "pickle"]
 )
 @pytest.mark.parametrize("make", MAKERS, ids=["SGD", "Adam", "AdamW"])
 def test_copies_of_an_optimizer(make, duplicate):
@@ -292,8 +292,8 @@ def test_copies_of_an_optimizer(make, duplicate):
     optimizer.step()
     other = duplicate(optimizer)
     assert plain(other.state_dict()) == plain(optimizer.state_dict())
-    mine = [each for group in other.param_groups for each in group["params"]]
-    assert not {id(each) for each in mine} & {id(param) for param in params}
+    mine = [parameter for group in other.param_groups for parameter in group["params"]]
+    assert not {id(parameter) for parameter in mine} & {id(param) for param in params}
     give_gradients(mine)
     other.step()
     assert set(other.state) == set(mine) and other.param_groups[0]["lr"] == 0.1
@@ -337,8 +337,8 @@ def test_hooks_run_around_a_step_of_ones_own():
 
         def step(self, closure=None, scale=1.0):
             for group in self.param_groups:
-                for each in group["params"]:
-                    each.data.add_(each.grad, alpha=-group["lr"] * scale)
+                for tensor in group["params"]:
+                    tensor.data.add_(tensor.grad, alpha=-group["lr"] * scale)
 
     p = nn.Parameter(torch.ones(2))
     with pytest.raises(
@@ -346,13 +346,13 @@ def test_hooks_run_around_a_step_of_ones_own():
     ):
         Plain([p])
     optimizer, calls = Plain([{"params": [p], "lr": 0.5}]), []
-    optimizer.register_step_pre_hook(lambda optimizer, args, named: (args, {"scale": 2.0}))
-    optimizer.register_step_post_hook(lambda optimizer, args, named: calls.append(named))
-    with register_optimizer_step_pre_hook(lambda *given: calls.append("any")):
+    optimizer.register_step_pre_hook(lambda optimizer, args, kwargs: (args, {"scale": 2.0}))
+    optimizer.register_step_post_hook(lambda optimizer, args, kwargs: calls.append(kwargs))
+    with register_optimizer_step_pre_hook(lambda *args: calls.append("any")):
         p.grad = torch.ones(2)
         optimizer.step()
     assert calls == ["any", {"scale": 2.0}] and p.tolist() == [0.0, 0.0]
-    optimizer.register_step_pre_hook(lambda *given: 3)
+    optimizer.register_step_pre_hook(lambda *args: 3)
     with pytest.raises(RuntimeError, match="must return None or a tuple of"):
         optimizer.step()
 
@@ -360,11 +360,11 @@ def test_hooks_run_around_a_step_of_ones_own():
 def test_state_dict_hooks():
     optimizer = optim.SGD([nn.Parameter(torch.ones(2))], lr=0.1)
     calls = []
-    optimizer.register_state_dict_pre_hook(lambda given: calls.append("save"))
-    optimizer.register_state_dict_post_hook(lambda given, state: {**state, "note": 1})
-    optimizer.register_load_state_dict_pre_hook(lambda given, state: calls.append("second"))
-    optimizer.register_load_state_dict_pre_hook(lambda given, state: calls.append(state.pop("note")), prepend=True)
-    optimizer.register_load_state_dict_post_hook(lambda given: calls.append("loaded"))
+    optimizer.register_state_dict_pre_hook(lambda hooked: calls.append("save"))
+    optimizer.register_state_dict_post_hook(lambda hooked, state: {**state, "note": 1})
+    optimizer.register_load_state_dict_pre_hook(lambda hooked, state: calls.append("second"))
+    optimizer.register_load_state_dict_pre_hook(lambda hooked, state: calls.append(state.pop("note")), prepend=True)
+    optimizer.register_load_state_dict_post_hook(lambda hooked: calls.append("loaded"))
     state = optimizer.state_dict()
     optimizer.load_state_dict(state)
     assert calls == ["save", 1, "second", "loaded"] and state["note"] == 1
@@ -404,8 +404,8 @@ def test_an_optimizer_around_another_one_needs_no_init():
 
 def test_step_hooks_get_the_optimizer_among_the_arguments():
     optimizer, calls = numod.optim.SGD([numod.ones(1, requires_grad=True)], lr=0.1), []
-    optimizer.register_step_pre_hook(lambda *given: calls.append(given))
-    optimizer.register_step_post_hook(lambda *given: calls.append(given))
+    optimizer.register_step_pre_hook(lambda *args: calls.append(args))
+    optimizer.register_step_post_hook(lambda *args: calls.append(args))
     optimizer.step()
     optimizer.step(None)
     assert calls == [(optimizer, (optimizer,), {})] * 2 + [(optimizer, (optimizer, None), {})] * 2

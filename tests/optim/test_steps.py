@@ -211,7 +211,7 @@ def test_training_reaches_the_minimum():
 def test_complex_numbers_step_as_pairs_of_real_ones(name, options):
     w = numod.tensor([1.0 + 2.0j, -0.5j], dtype=numod.complex128, requires_grad=True)
     pairs = numod.view_as_real(w.detach()).clone().requires_grad_()
-    found = []
+    results = []
     for p in (w, pairs):
         optimizer = getattr(numod.optim, name)([p], **options)
 
@@ -224,8 +224,8 @@ def test_complex_numbers_step_as_pairs_of_real_ones(name, options):
 
         for _ in range(3):
             optimizer.step(loss)
-        found.append(numod.view_as_real(p.detach()) if p.is_complex() else p.detach())
-    assert found[0].flatten().tolist() == pytest.approx(found[1].flatten().tolist(), rel=1e-12)
+        results.append(numod.view_as_real(p.detach()) if p.is_complex() else p.detach())
+    assert results[0].flatten().tolist() == pytest.approx(results[1].flatten().tolist(), rel=1e-12)
 
 
 def test_the_first_step_of_adafactor_is_at_most_as_large_as_the_parameter():
@@ -281,12 +281,12 @@ def test_a_step_that_raises_does_not_count(name, option, error):
         for k in range(3):
             p.grad = numod.full((3, 2), k + 1.0)
             if failing and k == 1:
-                own = {key: optimizer.param_groups[0][key] for key in option}
+                options = {key: optimizer.param_groups[0][key] for key in option}
                 optimizer.param_groups[0].update(option)
                 with pytest.raises(error):
                     optimizer.step()
                 assert optimizer.state[p]["step"] == 1
-                optimizer.param_groups[0].update(own)
+                optimizer.param_groups[0].update(options)
             optimizer.step()
         return p.tolist()
 

@@ -150,8 +150,8 @@ def test_starts_name_rows_that_are_there():
         for contender in row.contenders.values()
         if hasattr(contender, "args")
     ]
-    named = [text.split("first_call('")[1].split("',")[0] for text in scripts if "first_call('" in text]
-    assert named and set(named) <= {row.name for row in ROWS}
+    measured = [text.split("first_call('")[1].split("',")[0] for text in scripts if "first_call('" in text]
+    assert measured and set(measured) <= {row.name for row in ROWS}
 
 
 def values_of(row: Row, name: str) -> list[np.ndarray]:
@@ -213,8 +213,8 @@ def test_the_command_prints_a_table_and_writes_every_round(tmp_path):
     for row in report["rows"]:
         assert set(row) == {"row", "best_peer", "ratios", "of_limit", "bar", "met", "seconds"}
         assert row["best_peer"] == "NumPy" and set(row["ratios"]) == {"NumPy"} and 0 < row["of_limit"]
-        own, peers = map(len, row["seconds"].values())
-        assert 5 <= own == peers <= 25  # fewer where the machine is busy and the time for a row is spent
+        numod_count, peers = map(len, row["seconds"].values())
+        assert 5 <= numod_count == peers <= 25  # fewer where the machine is busy and the time for a row is spent
 
 
 @pytest.mark.parametrize("arguments", [["--rows", "no such row"], ["--rows", "("], ["--threads", "0"]])

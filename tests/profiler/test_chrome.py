@@ -16,16 +16,16 @@ def test_a_chrome_trace_has_nested_slices_flows_and_memory(profiled: profile, tm
     profiled.export_chrome_trace(str(tmp_path / "trace.json"))
     document = json.loads((tmp_path / "trace.json").read_text())
     assert document["run"] == "test"
-    slices = [each for each in document["traceEvents"] if each["ph"] == "X"]
+    slices = [event for event in document["traceEvents"] if event["ph"] == "X"]
     assert len(slices) == len(profiled.events()) and all(slice_["dur"] >= 0 for slice_ in slices)
-    begins = {each["id"]: each["ts"] for each in document["traceEvents"] if each["ph"] == "s"}
-    ends = {each["id"]: each["ts"] for each in document["traceEvents"] if each["ph"] == "f"}
+    begins = {event["id"]: event["ts"] for event in document["traceEvents"] if event["ph"] == "s"}
+    ends = {event["id"]: event["ts"] for event in document["traceEvents"] if event["ph"] == "f"}
     nodes = [event for event in profiled.events() if event.category == "node"]
     assert begins.keys() == ends.keys() and len(begins) == len(nodes) and all(begins[k] < ends[k] for k in begins)
     counters = [
-        each["args"]["bytes"] for each in document["traceEvents"] if each["ph"] == "C" and "bytes" in each["args"]
+        event["args"]["bytes"] for event in document["traceEvents"] if event["ph"] == "C" and "bytes" in event["args"]
     ]
-    assert counters and counters[-1] == sum(each.size for each in profiled.memory())
+    assert counters and counters[-1] == sum(change.size for change in profiled.memory())
     convolution = next(slice_ for slice_ in slices if slice_["name"] == "numod::convolution")
     assert convolution["args"]["Module"] == "net.layer1.conv" and convolution["args"]["Input Dims"] == [
         [4, 1, 8, 8],
@@ -36,20 +36,20 @@ def test_a_chrome_trace_has_nested_slices_flows_and_memory(profiled: profile, tm
 def test_a_traces_slices_nest_on_every_thread(profiled: profile, tmp_path: Path) -> None:
     profiled.export_chrome_trace(str(tmp_path / "trace.json"))
     events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
-    named = {event["tid"] for event in events if event["ph"] == "M" and event["name"] == "thread_name"}
+    named_threads = {event["tid"] for event in events if event["ph"] == "M" and event["name"] == "thread_name"}
     open_: dict[int, list[dict]] = {}
-    for each in sorted(
+    for slice_ in sorted(
         (event for event in events if event["ph"] == "X"), key=lambda event: (event["ts"], -event["dur"])
     ):
-        stack = open_.setdefault(each["tid"], [])
-        while stack and stack[-1]["ts"] + stack[-1]["dur"] <= each["ts"]:
+        stack = open_.setdefault(slice_["tid"], [])
+        while stack and stack[-1]["ts"] + stack[-1]["dur"] <= slice_["ts"]:
             stack.pop()
-        assert not stack or each["ts"] + each["dur"] <= stack[-1]["ts"] + stack[-1]["dur"] + 2e-3, (
+        assert not stack or slice_["ts"] + slice_["dur"] <= stack[-1]["ts"] + stack[-1]["dur"] + 2e-3, (
             stack[-1]["name"],
-            each["name"],
+            slice_["name"],
         )
-        stack.append(each)
-    assert set(open_) == named and [
+        stack.append(slice_)
+    assert set(open_) == named_threads and [
         event["args"]["name"] for event in events if event["ph"] == "M" and event["name"] == "thread_name"
     ] == ["MainThread"]
     places = {(event["tid"], event["ts"]) for event in events if event["ph"] == "X"}

@@ -126,7 +126,7 @@ def profiled_threads(call: Callable) -> profile:
         with ThreadPoolExecutor(2) as pool:
             others = [pool.submit(work) for _ in range(2)]
             work()
-        assert [each.result() for each in others] == [None, None]
+        assert [other.result() for other in others] == [None, None]
     return prof
 
 
@@ -176,14 +176,14 @@ def test_shapes_and_memory(profiled: profile) -> None:
     assert convolution.input_shapes == [[4, 1, 8, 8], [2, 1, 3, 3]]
     assert convolution.self_cpu_memory_usage == 4 * 4 * 2 * 6 * 6
     (whole,) = find(profiled, "profile")
-    assert whole.cpu_memory_usage == sum(each.size for each in profiled.memory())
+    assert whole.cpu_memory_usage == sum(change.size for change in profiled.memory())
 
 
 def test_memory_that_is_freed_is_counted_off() -> None:
     with profile(profile_memory=True) as prof:
         x = numod.zeros(1000)
         del x
-    assert [each.size for each in prof.memory()] == [4000, -4000]
+    assert [change.size for change in prof.memory()] == [4000, -4000]
 
 
 def test_memory_of_ops_made_of_ops_is_counted_once() -> None:
@@ -191,7 +191,7 @@ def test_memory_of_ops_made_of_ops_is_counted_once() -> None:
     for _ in range(2):
         with profile(profile_memory=True) as prof:
             y = x @ x
-    changes = [each.size for each in prof.memory()]
+    changes = [change.size for change in prof.memory()]
     assert sorted(changes) == [-64, -64, -64, 32, 64, 64, 64] and sum(changes) == y.nbytes == sum(
         event.self_cpu_memory_usage for event in prof.events()
     )

@@ -92,13 +92,13 @@ def test_flops_of_pointwise_ops_reductions_and_products() -> None:
         x.sum()
         x @ y
         x.t()
-    found = {event.name: (event.flops, event.bytes_moved) for event in prof.events() if event.category == "op"}
-    assert found["numod::add"] == (12, 3 * 48)
-    assert found["numod::sum"] == (12, 48 + 4)
-    assert found["numod::matmul"] == (2 * 3 * 4 * 5, 4 * (12 + 20 + 15))
+    results = {event.name: (event.flops, event.bytes_moved) for event in prof.events() if event.category == "op"}
+    assert results["numod::add"] == (12, 3 * 48)
+    assert results["numod::sum"] == (12, 48 + 4)
+    assert results["numod::matmul"] == (2 * 3 * 4 * 5, 4 * (12 + 20 + 15))
     assert all(
         flops == 0
-        for name, (flops, _) in found.items()
+        for name, (flops, _) in results.items()
         if "add" not in name and "sum" not in name and "matmul" not in name
     )
 

@@ -143,9 +143,9 @@ def test_threads_of_a_parallel_kernel(tmp_path: Path, two_threads: None) -> None
     ) and f"the busiest {reports[0].imbalance:.2f} of the mean" in str(reports[0])
     prof.export_chrome_trace(str(tmp_path / "trace.json"))
     trace = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
-    assert [each["args"]["threads"] for each in trace if each["name"] == "threads in kernels"] == [2, 0]
+    assert [event["args"]["threads"] for event in trace if event["name"] == "threads in kernels"] == [2, 0]
     (kernel,), parts = (
-        [each for each in trace if each["ph"] == "X" and each["name"] == name]
+        [event for event in trace if event["ph"] == "X" and event["name"] == name]
         for name in (launch.name, f"part of {launch.name}")
     )
     assert len(parts) == shares // 2 and all(
@@ -191,19 +191,19 @@ def test_a_compiled_training_step_is_the_same_when_timed() -> None:
             optimizer.step()
             return loss
 
-        found = [step(x, y).item() for _ in range(3)]
+        results = [step(x, y).item() for _ in range(3)]
         with profile(with_jit=timed, with_flops=True) as prof:
-            found += [step(x, y).item() for _ in range(3)]
+            results += [step(x, y).item() for _ in range(3)]
         steps = find(prof, "compiled step")
         assert len(steps) == 3 and all(len(step.cpu_children) == timed for step in steps)
         assert (
             all(
-                f"{each.flops:,} floating-point operations, {each.bytes_moved:,} bytes" in step.explain()
-                for each in steps
+                f"{step_event.flops:,} floating-point operations, {step_event.bytes_moved:,} bytes" in step.explain()
+                for step_event in steps
             )
             and steps[0].flops > 5 * 6 * 8 * 2 * 3
         )
         assert not timed or next(kernel for kernel in prof.kernels() if kernel.calls).flops == 3 * steps[0].flops
-        return found + [step(x, y).item()]
+        return results + [step(x, y).item()]
 
     assert losses(True) == losses(False)

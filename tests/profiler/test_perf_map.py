@@ -44,14 +44,14 @@ def test_functions_that_kernels_share_go_by_their_own_names() -> None:
     x = numod.ones(64, 64)
     x @ x
     sharing = [kernel for kernel in build.kernels() if kernel.shared]
-    packing = next(kernel for kernel in sharing if any("pack_columns" in each for each in kernel.shared))
-    found = []
+    packing = next(kernel for kernel in sharing if any("pack_columns" in shared_name for shared_name in kernel.shared))
+    results = []
     for product in (packing, *sharing[-8:]):  # of any test that ran before as well
         names = {address: name for address, _, name in perf_map.functions([product])}
-        shared = [names[code_library.address(each)] for each in product.shared]
-        assert not any(product.name in each for each in shared)
-        found += shared
-    assert "numod::pack_columns" in found
+        shared = [names[code_library.address(name_)] for name_ in product.shared]
+        assert not any(product.name in shared_name for shared_name in shared)
+        results += shared
+    assert "numod::pack_columns" in results
 
 
 def test_parts_of_threads_have_names_of_their_own() -> None:
@@ -88,8 +88,10 @@ def test_a_jitdump_holds_the_code_of_kernels_old_and_new(tmp_path: Path) -> None
     )
     *loads, last = records(text)
     assert last[0] == 3 and last[2] == b"" and {kind for kind, _, _ in loads} == {0}
-    assert when <= loads[0][1] <= middle and [each for _, each, _ in loads] == sorted(each for _, each, _ in loads)
-    indices, named = set(), {}
+    assert when <= loads[0][1] <= middle and [address_ for _, address_, _ in loads] == sorted(
+        load for _, load, _ in loads
+    )
+    indices, lines_by_index = set(), {}
     for _, _, rest in loads:
         process, thread, address, begin, size, index = struct.unpack_from("<IIQQQQ", rest)
         name, _, code = rest[40:].partition(b"\0")
@@ -100,10 +102,10 @@ def test_a_jitdump_holds_the_code_of_kernels_old_and_new(tmp_path: Path) -> None
             and len(code) == size > 0
         )
         indices.add(index)
-        named[name.decode()] = code, address
+        lines_by_index[name.decode()] = code, address
     assert len(indices) == len(loads)
     exp = next(kernel for kernel in build.kernels() if kernel.name.startswith("exp_"))
-    code, address = named[f"numod::{exp.name}"]
+    code, address = lines_by_index[f"numod::{exp.name}"]
     assert ctypes.string_at(address, len(code)) == code
-    (own,) = (symbol for symbol in exp.symbols if exp.name in symbol and "cpython" not in symbol)
-    assert address == code_library.address(own) and f"numod::{exp.name} (wrapper)" in named
+    (main_symbol,) = (symbol for symbol in exp.symbols if exp.name in symbol and "cpython" not in symbol)
+    assert address == code_library.address(main_symbol) and f"numod::{exp.name} (wrapper)" in lines_by_index

@@ -51,6 +51,6 @@ def test_a_stack_id_identifies_a_stack_of_calls() -> None:
     def there() -> int:
         return here()
 
-    found = [(here(), there(), stack_id()) for _ in range(3)]
-    assert len({each for row in found for each in row}) == 3
+    results = [(here(), there(), stack_id()) for _ in range(3)]
+    assert len({stack for row in results for stack in row}) == 3
     assert len({there() for _ in range(3)} | {there()}) == 2  # another line

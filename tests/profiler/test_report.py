@@ -189,8 +189,8 @@ def test_a_browser_draws_it_and_its_keys_work(
     )
     assert "its hot loop marked" in text
     code = json.loads(re.search(r'<pre id="code">(.*?)</pre>', text)[1])
-    ((line,), found) = code["source"], code["machine"]
-    assert set(found) == {line} and code["said"].startswith(f"line {line}: {len(found)} instructions, ")
+    ((line,), machine_code) = code["source"], code["machine"]
+    assert set(machine_code) == {line} and code["said"].startswith(f"line {line}: {len(machine_code)} instructions, ")
     probe = json.loads(re.search(r'<pre id="probe">(.*?)</pre>', text)[1].replace("&amp;", "&"))
     assert probe["first"].startswith("profile: ") and probe["outer"] == probe["first"] != probe["inner"]
     assert probe["hits"].endswith(" slices") and probe["focus"] == "slices"
@@ -255,7 +255,7 @@ def test_it_says_what_launches_lost_by_waiting_for_threads(monkeypatch: pytest.M
     assert prof.sharing() == (1, 1, 2_000_000_000, 2, 1, 2) and crew.launches == before + 1
     path = tmp_path / "report.html"
     prof.export_html(str(path), assembly=0)
-    found = data_of(path)["sharing"]
-    assert found["slower"] == 1 and found["text"].startswith(
+    sharing = data_of(path)["sharing"]
+    assert sharing["slower"] == 1 and sharing["text"].startswith(
         "1 parallel launches, of which 1 lost 2000.0 ms by waiting: other programs held the cores"
     )

@@ -53,4 +53,4 @@ def test_steps_without_a_schedule() -> None:
         "ProfilerStep#1",
         "ProfilerStep#2",
     ]
-    assert all(ancestors(each)[1].startswith("ProfilerStep#") for each in find(prof, "numod::exp"))
+    assert all(ancestors(event)[1].startswith("ProfilerStep#") for event in find(prof, "numod::exp"))

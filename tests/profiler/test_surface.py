@@ -57,7 +57,9 @@ def test_the_recipe(torch: ModuleType, tmp_path: Path) -> None:
         and not event.is_async
     )
     prof.export_chrome_trace(str(tmp_path / "trace.json"))
-    names = {each.get("name") for each in json.loads((tmp_path / "trace.json").read_text())["traceEvents"]}
+    names = {
+        trace_event.get("name") for trace_event in json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    }
     assert "model_inference" in names
 
 
@@ -76,7 +78,7 @@ def test_a_schedule_with_a_handler(torch: ModuleType, tmp_path: Path) -> None:
         for _ in range(10):
             model(inputs)
             p.step()
-    assert seen == [5, 9] and sorted(each.name for each in tmp_path.iterdir()) == ["trace_5.json", "trace_9.json"]
+    assert seen == [5, 9] and sorted(path.name for path in tmp_path.iterdir()) == ["trace_5.json", "trace_9.json"]
 
 
 def test_the_older_module(torch: ModuleType) -> None:
@@ -116,7 +118,7 @@ def test_the_handler_for_tensorboard(torch: ModuleType, tmp_path: Path) -> None:
             torch.nn.functional.cross_entropy(model(torch.randn(2, 3, 8, 8)), torch.tensor([0, 1])).backward()
             optimizer.step()
     (path,) = (tmp_path / "log").iterdir()
-    names = [each.get("name", "") for each in json.loads(path.read_text())["traceEvents"]]
+    names = [event.get("name", "") for event in json.loads(path.read_text())["traceEvents"]]
     assert any(name.startswith("Optimizer.step#SGD.step") for name in names) and any(
         name.startswith("ProfilerStep#") for name in names
     )
@@ -233,19 +235,19 @@ def test_what_was_found_is_there_when_the_block_is_left(tmp_path: Path) -> None:
 
 
 def test_one_profiler_is_on_in_all_threads() -> None:
-    found: list[Exception] = []
+    errors: list[Exception] = []
 
     def work() -> None:
         try:
             profile().start()
         except RuntimeError as error:
-            found.append(error)
+            errors.append(error)
 
     with profile():
         thread = threading.Thread(target=work)
         thread.start()
         thread.join()
-    assert "in this or another thread" in str(found[0]) and works()
+    assert "in this or another thread" in str(errors[0]) and works()
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")

@@ -51,8 +51,8 @@ def test_results_are_the_same() -> None:
 
     expected = compute()
     with profile(with_jit=True, profile_memory=True, with_flops=True, with_stack=True):
-        found = compute()
-    assert all(numod.equal(a, b) for a, b in zip(expected, found))
+        actual = compute()
+    assert all(numod.equal(a, b) for a, b in zip(expected, actual))
 
 
 def test_an_error_passes_through() -> None:

@@ -39,11 +39,11 @@ def test_objects_are_loaded_where_their_classes_are_allowed(case):
 def test_a_loaded_module_computes_and_its_hooks_are_its_own():
     model = nn.Sequential(nn.Linear(2, 3), nn.Dropout(0.5)).eval()
     with safe_globals([nn.Sequential, nn.Linear, nn.Dropout]):
-        found = numod.load(file_of(model))["value"]
+        result = numod.load(file_of(model))["value"]
     x = numod.randn(4, 2)
-    assert found(x).tolist() == model(x).tolist() and not found.training
-    found.register_forward_hook(lambda module, inputs, output: output + 1)
-    assert found(x).tolist() == (model(x) + 1).tolist()
+    assert result(x).tolist() == model(x).tolist() and not result.training
+    result.register_forward_hook(lambda module, inputs, output: output + 1)
+    assert result(x).tolist() == (model(x) + 1).tolist()
 
 
 def test_hooks_that_are_functions_are_refused():
@@ -80,8 +80,8 @@ def test_a_generator_is_saved_and_loads_where_it_is_allowed(tmp_path):
     expected = numod.rand(4, generator=generator.clone_state()).tolist()
     with numod.serialization.safe_globals([numod.Generator]):
         allowed = numod.load(tmp_path / "g.pt")
-    for found in (allowed, numod.load(tmp_path / "g.pt", weights_only=False)):
+    for actual in (allowed, numod.load(tmp_path / "g.pt", weights_only=False)):
         assert (
-            found["state"].equal(generator.get_state())
-            and numod.rand(4, generator=found["generator"]).tolist() == expected
+            actual["state"].equal(generator.get_state())
+            and numod.rand(4, generator=actual["generator"]).tolist() == expected
         )

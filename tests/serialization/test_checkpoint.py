@@ -17,7 +17,7 @@ from collections import Counter, OrderedDict, defaultdict
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+import hypothesis
 from hypothesis import strategies as st
 
 import numod
@@ -81,8 +81,8 @@ OBJECTS = st.recursive(
 
 
 @both
-@settings(derandomize=True, max_examples=150, deadline=None)
-@given(value=OBJECTS)
+@hypothesis.settings(derandomize=True, max_examples=150, deadline=None)
+@hypothesis.given(value=OBJECTS)
 def test_any_plain_object_comes_back(name, value):
     assert repr(saved(value, name)) == repr(value) or saved(value, name) == value
 
@@ -157,7 +157,7 @@ def test_a_whole_training_state(name):
         return nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1))
 
     model, other = network(), network()
-    optimizer, second = (optim.Adam(each.parameters(), lr=0.01) for each in (model, other))
+    optimizer, second = (optim.Adam(net.parameters(), lr=0.01) for net in (model, other))
 
     def step(model, optimizer):
         optimizer.zero_grad()
@@ -197,8 +197,8 @@ def test_other_readers_find_every_name_of_a_tied_state_dict(tmp_path):
     package = pytest.importorskip("safetensors.numpy")
     base = numod.arange(4.0)
     numod.save(OrderedDict(z=base, a=base, part=base[1:], alone=numod.ones(1)), tmp_path / "tied.safetensors")
-    found = package.load_file(tmp_path / "tied.safetensors")
-    assert {name: found[name].tolist() for name in ("z", "a", "part", "alone")} == {
+    result = package.load_file(tmp_path / "tied.safetensors")
+    assert {name: result[name].tolist() for name in ("z", "a", "part", "alone")} == {
         "z": [0, 1, 2, 3],
         "a": [0, 1, 2, 3],
         "part": [1, 2, 3],
@@ -331,9 +331,9 @@ def test_mapped_files_are_left_as_they_are(tmp_path, name):
         numod.device("cpu"),
         {"cpu": "cpu"},
         {"cuda:0": "cpu"},
-        lambda values, place: values,
-        lambda values, place: None,
-        lambda values, place: values.cpu(),
+        lambda values, location: values,
+        lambda values, location: None,
+        lambda values, location: values.cpu(),
     ],
 )
 def test_map_location(tmp_path, location):
@@ -344,10 +344,10 @@ def test_map_location(tmp_path, location):
 def test_map_location_sees_values_and_the_saved_device(tmp_path):
     numod.save([numod.arange(3), numod.ones(1)], tmp_path / "a.pt")
     seen = []
-    numod.load(tmp_path / "a.pt", map_location=lambda values, place: seen.append((values.tolist(), place)))
+    numod.load(tmp_path / "a.pt", map_location=lambda values, location: seen.append((values.tolist(), location)))
     assert seen == [([0, 1, 2], "cpu"), ([1], "cpu")]
     with pytest.raises(CheckpointError, match="map_location must return its first argument"):
-        numod.load(tmp_path / "a.pt", map_location=lambda values, place: 3)
+        numod.load(tmp_path / "a.pt", map_location=lambda values, location: 3)
 
 
 def test_a_missing_gpu_is_named(tmp_path):
@@ -418,8 +418,12 @@ def test_classes_that_the_user_allows(tmp_path):
     arguments = argparse.Namespace(rate=0.1, kind=Kind.FAST, weight=numod.ones(2))
     with safe.safe_globals([argparse.Namespace, (Kind, f"{__name__}.Kind")]):
         numod.save({"arguments": arguments}, path)
-        found = numod.load(path)["arguments"]
-    assert (found.rate, found.kind, found.weight.tolist()) == (0.1, Kind.FAST, [1, 1]) and safe.get_safe_globals() == []
+        result = numod.load(path)["arguments"]
+    assert (result.rate, result.kind, result.weight.tolist()) == (
+        0.1,
+        Kind.FAST,
+        [1, 1],
+    ) and safe.get_safe_globals() == []
     with pytest.raises(CheckpointError, match=r"argparse.Namespace.*add_safe_globals"):
         numod.load(path)
     with pytest.raises(TypeError, match="class or function"):
@@ -506,10 +510,10 @@ def test_permissions_follow_the_umask_and_the_old_file(tmp_path, name):
 def test_overlapping_views_of_the_midst_of_a_tensor(tmp_path):
     whole = numod.arange(10.0)
     numod.save({"left": whole[3:6], "right": whole[4:9:2]}, tmp_path / "views.safetensors")
-    found = numod.load(tmp_path / "views.safetensors")
-    assert found["left"].tolist() == [3, 4, 5] and found["right"].tolist() == [4, 6, 8]
-    found["left"][1] = -1
-    assert found["right"][0] == -1
+    result = numod.load(tmp_path / "views.safetensors")
+    assert result["left"].tolist() == [3, 4, 5] and result["right"].tolist() == [4, 6, 8]
+    result["left"][1] = -1
+    assert result["right"][0] == -1
 
 
 # Storages, and other objects with the methods of files
@@ -524,13 +528,13 @@ def test_storages_in_checkpoints():
         "bytes": numod.arange(3).untyped_storage(),
         "part": x.clone().untyped_storage()[4:12],
     }
-    found = saved(value, "model.pt")
-    assert isinstance(found["typed"], numod.FloatStorage) and found["inside"][0][0].tolist() == [0, 1, 2, 3]
-    found["typed"][1] = 7.0
-    assert found["tensor"].tolist() == [0, 7, 2, 3]
+    result = saved(value, "model.pt")
+    assert isinstance(result["typed"], numod.FloatStorage) and result["inside"][0][0].tolist() == [0, 1, 2, 3]
+    result["typed"][1] = 7.0
+    assert result["tensor"].tolist() == [0, 7, 2, 3]
     assert (
-        bytes(found["bytes"].tolist()) == np.arange(3).tobytes()
-        and bytes(found["part"].tolist()) == np.arange(1, 3, dtype="f4").tobytes()
+        bytes(result["bytes"].tolist()) == np.arange(3).tobytes()
+        and bytes(result["part"].tolist()) == np.arange(1, 3, dtype="f4").tobytes()
     )
     assert saved(x.storage(), "model.pt").tolist() == [0, 1, 2, 3]
     with pytest.raises(RuntimeError, match="one storage as numod.float32 and as numod.uint8"):
@@ -549,9 +553,9 @@ class Bare:
     def _traced(self, name, method):
         def call(*arguments):
             self.calls.add(name)
-            found = method(*arguments)
+            result = method(*arguments)
             # as those of some libraries, which do not say where they are
-            return None if name in ("seek", "write") else found
+            return None if name in ("seek", "write") else result
 
         return call
 
@@ -565,8 +569,8 @@ def test_objects_with_the_methods_of_files(name):
     content = target.file.getvalue()
     for further in ((), ("readinto",)):
         source = Bare(content, "read", "seek", "tell", *further)
-        found = numod.load(source)
-        assert found["a"].tolist() == [0, 1, 2, 3, 4] and ("readinto" in source.calls) == bool(further)
+        result = numod.load(source)
+        assert result["a"].tolist() == [0, 1, 2, 3, 4] and ("readinto" in source.calls) == bool(further)
 
 
 def test_what_cannot_be_sought_is_named():

@@ -88,11 +88,11 @@ def test_whole_models_of_pytorch_become_models_of_numod(case):
     model, x = make(torch.nn), np.random.default_rng(0).standard_normal(shape).astype(np.float32)
     with pytest.raises(CheckpointError, match="weights_only=False"):
         from_torch(model)
-    found = from_torch(model, weights_only=False)
-    expected, result = model(torch.tensor(x)), found(numod.tensor(x))
-    for theirs, ours in zip(*(each if isinstance(each, tuple) else (each,) for each in (expected, result))):
+    actual = from_torch(model, weights_only=False)
+    expected, result = model(torch.tensor(x)), actual(numod.tensor(x))
+    for theirs, ours in zip(*(output if isinstance(output, tuple) else (output,) for output in (expected, result))):
         np.testing.assert_allclose(ours.detach().numpy(), theirs.detach().numpy(), rtol=1e-5, atol=1e-6)
-    assert isinstance(found, nn.Module) and repr(found) == repr(model) and plain(found) == plain(model)
+    assert isinstance(actual, nn.Module) and repr(actual) == repr(model) and plain(actual) == plain(model)
 
 
 def test_optimizers_and_functions_of_pytorch_and_what_numod_has_not():
@@ -100,17 +100,17 @@ def test_optimizers_and_functions_of_pytorch_and_what_numod_has_not():
     optimizer = torch.optim.AdamW([weight], lr=0.25)
     weight.sum().backward()
     optimizer.step()
-    found, function = from_torch([optimizer, torch.nn.functional.relu], weights_only=False)
-    assert found.param_groups[0]["lr"] == 0.25 and type(found) is optim.AdamW and function is nn.functional.relu
-    assert found.param_groups[0]["params"][0].tolist() == weight.tolist()
+    result, function = from_torch([optimizer, torch.nn.functional.relu], weights_only=False)
+    assert result.param_groups[0]["lr"] == 0.25 and type(result) is optim.AdamW and function is nn.functional.relu
+    assert result.param_groups[0]["params"][0].tolist() == weight.tolist()
     with pytest.raises(AttributeError, match=r"torch\.fx.*which numod does not have"):
         from_torch(torch.fx.symbolic_trace(torch.nn.Linear(2, 1)).graph, weights_only=False)
 
 
 def test_plain_objects_of_numods_checkpoints_in_pytorch(tmp_path):
     numod.save({"arguments": argparse.Namespace(rate=0.1, weight=numod.ones(2))}, tmp_path / "run.pt")
-    found = torch.load(tmp_path / "run.pt", weights_only=False)["arguments"]
-    assert found.rate == 0.1 and found.weight.tolist() == [1, 1]
+    result = torch.load(tmp_path / "run.pt", weights_only=False)["arguments"]
+    assert result.rate == 0.1 and result.weight.tolist() == [1, 1]
 
 
 @formats
@@ -156,14 +156,14 @@ def test_dtypes(dtype, modern):
 def test_ties_views_and_strides(modern):
     base = torch.arange(12.0).reshape(3, 4)
     ours = from_torch([base, base.t(), base[1:, ::2], base[0, 0], base[:0], torch.ones(1).expand(2, 3), base], modern)
-    assert [tuple(each.stride()) for each in ours] == [(4, 1), (1, 4), (4, 2), (), (4, 1), (0, 0), (4, 1)]
-    assert [each.storage_offset() for each in ours[:4]] == [0, 0, 4, 0]
+    assert [tuple(tensor.stride()) for tensor in ours] == [(4, 1), (1, 4), (4, 2), (), (4, 1), (0, 0), (4, 1)]
+    assert [tensor.storage_offset() for tensor in ours[:4]] == [0, 0, 4, 0]
     ours[0][1, 0] = 99
     assert ours[1][0, 1] == ours[2][0, 0] == ours[6][1, 0] == 99
     theirs = to_torch(ours)
     theirs[1][0, 1] = -1
-    assert theirs[0][1, 0] == theirs[2][0, 0] == -1 and [each.stride() for each in theirs] == [
-        tuple(each.stride()) for each in ours
+    assert theirs[0][1, 0] == theirs[2][0, 0] == -1 and [tensor.stride() for tensor in theirs] == [
+        tuple(tensor.stride()) for tensor in ours
     ]
 
 
@@ -343,24 +343,25 @@ def test_objects_of_public_scripts(case):
 def test_lazily_conjugated_and_negated_tensors(modern):
     x = torch.tensor([1 + 2j, 3 - 1j])
     for lazy in (x.conj(), x.conj().imag, x.conj()[1:], -x.conj().imag, torch.nn.Parameter(x).conj().detach()):
-        found = from_torch(lazy, modern)
-        assert found.tolist() == lazy.tolist() and found.is_leaf
+        result = from_torch(lazy, modern)
+        assert result.tolist() == lazy.tolist() and result.is_leaf
 
 
 @formats
 @pytest.mark.filterwarnings("ignore:TypedStorage is deprecated")
 def test_storages(modern):
     x = torch.arange(4.0)
-    found = from_torch(
+    result = from_torch(
         {"typed": x.storage(), "tensor": x, "pair": (x.storage(),), "bytes": torch.arange(3).untyped_storage()}, modern
     )
     assert (
-        found["typed"].tolist() == found["pair"][0].tolist() == [0, 1, 2, 3] and found["typed"].dtype is numod.float32
+        result["typed"].tolist() == result["pair"][0].tolist() == [0, 1, 2, 3]
+        and result["typed"].dtype is numod.float32
     )
-    found["typed"][0] = 9.0
+    result["typed"][0] = 9.0
     assert (
-        found["tensor"].tolist() == [9, 1, 2, 3]
-        and found["bytes"].tolist() == torch.arange(3).untyped_storage().tolist()
+        result["tensor"].tolist() == [9, 1, 2, 3]
+        and result["bytes"].tolist() == torch.arange(3).untyped_storage().tolist()
     )
     assert from_torch(x.untyped_storage()[4:8], modern).tolist() == x.untyped_storage()[4:8].tolist()
 
@@ -368,7 +369,7 @@ def test_storages(modern):
 @pytest.mark.filterwarnings("ignore:TypedStorage is deprecated")
 def test_storages_come_back():
     x = numod.arange(4.0)
-    found = to_torch(
+    result = to_torch(
         {
             "typed": x.storage(),
             "tensor": x,
@@ -378,7 +379,7 @@ def test_storages_come_back():
         }
     )
     assert (
-        found["typed"].dtype is torch.float32
-        and found["typed"].data_ptr() == found["tensor"].untyped_storage().data_ptr()
+        result["typed"].dtype is torch.float32
+        and result["typed"].data_ptr() == result["tensor"].untyped_storage().data_ptr()
     )
-    assert found["part"].tolist() == [0, 0, 128, 63] and len(found["bytes"]) == 24 and found["form"] is torch.strided
+    assert result["part"].tolist() == [0, 0, 128, 63] and len(result["bytes"]) == 24 and result["form"] is torch.strided

@@ -18,7 +18,7 @@ from functools import cache
 import pytest
 
 import numod
-from hostile import changed_bytes, legacy, members, saved, zipped
+from hostile import changed_bytes, legacy_file, members, saved, zipped
 from numod import nn
 from numod.serialization import CheckpointError
 
@@ -59,7 +59,7 @@ def contents() -> dict[str, bytes]:
     }
     files = {"plain": flat, "structured": nested, "archive.pt": nested, "flat.pt": flat}
     result = {kind: saved(value, kind) for kind, value in files.items()}
-    return {**result, "pickle.pt": result["archive.pt"], "legacy.pt": legacy(flat)}
+    return {**result, "pickle.pt": result["archive.pt"], "legacy.pt": legacy_file(flat)}
 
 
 def with_pickle(program, **records):
@@ -378,7 +378,7 @@ def test_a_negated_tensor_takes_the_memory_of_its_storage():
     loaded = numod.load(
         io.BytesIO(zipped({"archive/data.pkl": program, "archive/data/0": struct.pack("<f", 2.0) * (1 << 16)}))
     )
-    assert len({each.data_ptr() for each in loaded}) == 1 and loaded[7].sum().item() == -2 * (1 << 16)
+    assert len({tensor.data_ptr() for tensor in loaded}) == 1 and loaded[7].sum().item() == -2 * (1 << 16)
 
 
 def test_states_from_the_memo_cannot_grow():

@@ -52,18 +52,18 @@ def check(content: bytes, folder: Path) -> bool:
 
 def check_many(names: tuple[str, ...], change: Callable, count: int, folder: Path, first: int = 0) -> tuple[int, int]:
     """How many of so many changed programs, of these numbers on, loaded, and how many were refused."""
-    found = [0, 0]
+    results = [0, 0]
     for number in range(first, first + count):
         content, _ = hostile.program_file(names[number % len(names)])
         changed = change(content, random.Random(f"{change.__name__} {number}"))
         try:
             if changed is not None:
-                found[not check(changed, folder)] += 1
+                results[not check(changed, folder)] += 1
         except BaseException as error:
             error.add_note(f"the change {change.__name__} {number} of {names[number % len(names)]!r}")
             raise
         assert not (folder / hostile.MARK).exists()
-    return found[0], found[1]
+    return results[0], results[1]
 
 
 def text_changed(folder: Path) -> Callable:
@@ -127,7 +127,7 @@ def _flat(results: object) -> list:
             if results.is_complex()
             else results.reshape(-1).to(numod.float64).tolist()
         )
-    return [] if results is None else [each for part in results for each in _flat(part)]
+    return [] if results is None else [leaf for part in results for leaf in _flat(part)]
 
 
 # ---- contracts
@@ -189,13 +189,13 @@ def test_every_portable_op_can_be_named() -> None:
 
     known = {id(value) for value in _ops_by_name().values()}
     home = [
-        each
-        for each in every_op()
-        if each.portable
-        and type(each).__module__.startswith("numod.ops")
-        and not isinstance(each, (Move, OverComplex, Pointwise, FusedMapReduce, Update))
+        op
+        for op in every_op()
+        if op.portable
+        and type(op).__module__.startswith("numod.ops")
+        and not isinstance(op, (Move, OverComplex, Pointwise, FusedMapReduce, Update))
     ]
-    assert [each.name for each in home if id(each) not in known] == [] and len(home) > 100
+    assert [step.name for step in home if id(step) not in known] == [] and len(home) > 100
 
 
 def test_no_optimizers_step_is_named() -> None:
@@ -214,7 +214,7 @@ def changed(function: Callable, inputs: tuple, change: Callable, folder: Path) -
 
 def of(op: str, change: Callable) -> Callable:
     """A change of the step of an op."""
-    return lambda program: change(next(each for each in program["steps"] if str(each.get("op", "")).endswith(op)))
+    return lambda program: change(next(step for step in program["steps"] if str(step.get("op", "")).endswith(op)))
 
 
 def attribute(op: str, position: int, value: object) -> Callable:
@@ -260,7 +260,7 @@ REFUSED = {
     "text for an input": (lambda x: x * 2, (X,), of(".mul", lambda step: step["inputs"].__setitem__(1, CODE)),
         r"step 0 \(mul\): an input must be a value, a number or null"),
     "text for what a check finds": (lambda x, n: F.embedding(n, x[0]), (X, N),
-        lambda program: next(each for each in program["steps"] if "check" in each).__setitem__("found", CODE),
+        lambda program: next(step for step in program["steps"] if "check" in step).__setitem__("found", CODE),
         "a check must expect a number"),
     "a sum of another kind": (lambda x: x.sum(1), (X,), attribute(".sum", 2, {"dtype": "os"}),
         "there is no dtype 'os'"),
@@ -296,10 +296,10 @@ REFUSED = {
 
 
 def _deep(depth: int) -> dict:
-    found: dict = {"value": 0}
+    results: dict = {"value": 0}
     for _ in range(depth):
-        found = {"tuple": [found]}
-    return found
+        results = {"tuple": [results]}
+    return results
 
 
 @pytest.mark.parametrize("case", REFUSED)
@@ -334,7 +334,7 @@ INDEXED = {
 @pytest.mark.parametrize("way", ["op by op", "compiled"])
 def test_indices_are_checked_though_the_file_has_no_checks(case: str, way: str, tmp_path: Path) -> None:
     def without(program: dict) -> None:
-        program["steps"] = [each for each in program["steps"] if "check" not in each]
+        program["steps"] = [step for step in program["steps"] if "check" not in step]
 
     program = changed(*INDEXED[case], without, tmp_path)()
     run = program if way == "op by op" else Executable(program)
@@ -362,8 +362,8 @@ def test_the_rows_of_recurrent_steps_are_what_the_attribute_says(tmp_path: Path)
 @pytest.mark.parametrize("way", ["op by op", "compiled"])
 def test_counts_of_sequences_that_there_is_no_room_for_are_refused(way: str, tmp_path: Path) -> None:
     x, lengths, counts = hostile.r(5, 2, 3), numod.tensor([4, 1]), numod.tensor([2, 2, 1, 1, 1])
-    given = of(".gru_layer", lambda step: step["inputs"].__setitem__(4, {"value": 2}))
-    program = changed(lambda x, n, counts: (PACKED(x, n), counts + 1), (x, lengths, counts), given, tmp_path)()
+    damaged = of(".gru_layer", lambda step: step["inputs"].__setitem__(4, {"value": 2}))
+    program = changed(lambda x, n, counts: (PACKED(x, n), counts + 1), (x, lengths, counts), damaged, tmp_path)()
     run = program if way == "op by op" else Executable(program)
     assert run(x, lengths, counts)[0].equal(PACKED(x, lengths))
     for wrong in ([3, 2, 1, 1, 1], [-1, 2, 1, 1, 1], [1 << 40] * 5):

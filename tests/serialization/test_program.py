@@ -37,8 +37,8 @@ MODELS = {
 }
 
 
-def leaves(each: object) -> list[numod.Tensor]:
-    return [each] if isinstance(each, numod.Tensor) else [found for part in each for found in leaves(part)]
+def leaves(nested: object) -> list[numod.Tensor]:
+    return [nested] if isinstance(nested, numod.Tensor) else [leaf for part in nested for leaf in leaves(part)]
 
 
 def same(a: object, b: object, exactly: bool = True) -> bool:
@@ -77,14 +77,14 @@ def test_gradients_writes_and_draws(tmp_path: Path) -> None:
     loaded = load_program(tmp_path / "p.safetensors")
     numod.manual_seed(1)
     with numod.no_grad():
-        found = loaded(x)
+        actual = loaded(x)
     numod.manual_seed(1)
     expected = step(x)
     assert same(
-        [found["loss"], found["slope"], found["parts"][0], found["parts"][1][0]],
+        [actual["loss"], actual["slope"], actual["parts"][0], actual["parts"][1][0]],
         [expected["loss"], expected["slope"], expected["parts"][0], expected["parts"][1][0]],
     )
-    assert found["parts"][1][1] == float("inf") and type(found["parts"][1]) is tuple
+    assert actual["parts"][1][1] == float("inf") and type(actual["parts"][1]) is tuple
 
 
 READER = """
@@ -125,9 +125,9 @@ def test_what_only_this_process_knows_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(ValueError, match="optimizer's step"):
         save_program(trace(step), tmp_path / "x")
-    own = numod.Generator()
+    generator = numod.Generator()
     with pytest.raises(ValueError, match="generator of its own"):
-        save_program(trace(lambda: numod.rand(3, generator=own)), tmp_path / "x")
+        save_program(trace(lambda: numod.rand(3, generator=generator)), tmp_path / "x")
 
 
 def test_damaged_files_are_errors(tmp_path: Path) -> None:
@@ -140,8 +140,8 @@ def test_damaged_files_are_errors(tmp_path: Path) -> None:
         load_program(broken)
     source = np.random.default_rng(0)
     for _ in range(300):
-        place = int(source.integers(len(text)))
-        damaged = text[:place] + str(source.choice(list('0123456789[]{}",:x-'))) + text[place + 1 :]
+        position = int(source.integers(len(text)))
+        damaged = text[:position] + str(source.choice(list('0123456789[]{}",:x-'))) + text[position + 1 :]
         save_file(tensors, broken, {"numod.program": damaged})
         try:
             load_program(broken)

@@ -40,8 +40,8 @@ def test_only_trusted_checkpoints_hold_objects_that_are_no_data(tmp_path, case):
     numod.save([OBJECTS[case]], tmp_path / "model.pt")
     with pytest.raises(CheckpointError):
         numod.load(tmp_path / "model.pt")
-    (found,) = numod.load(tmp_path / "model.pt", weights_only=False)
-    assert type(found) is type(OBJECTS[case])
+    (result,) = numod.load(tmp_path / "model.pt", weights_only=False)
+    assert type(result) is type(OBJECTS[case])
 
 
 def test_containers_that_hold_themselves_and_functions_and_arrays_of_objects(tmp_path):
@@ -56,9 +56,9 @@ def test_containers_that_hold_themselves_and_functions_and_arrays_of_objects(tmp
         },
         tmp_path / "all.pt",
     )
-    found = numod.load(tmp_path / "all.pt", weights_only=False)
-    assert found["cycle"][1]["again"] is found["cycle"] and found["function"] is nn.functional.relu
-    assert found["array"].tolist() == [Kind.FAST, "a"] and found["when"] == np.datetime64("2024-01-02")
+    result = numod.load(tmp_path / "all.pt", weights_only=False)
+    assert result["cycle"][1]["again"] is result["cycle"] and result["function"] is nn.functional.relu
+    assert result["array"].tolist() == [Kind.FAST, "a"] and result["when"] == np.datetime64("2024-01-02")
 
 
 class Network(nn.Module):
@@ -80,8 +80,8 @@ def test_whole_modules_and_optimizers(tmp_path):
     model(x).sum().backward()
     optimizer.step()
     numod.save({"model": model, "optimizer": optimizer, "arguments": argparse.Namespace(rate=0.1)}, tmp_path / "all.pt")
-    found = numod.load(tmp_path / "all.pt", weights_only=False)
-    other, stepped = found["model"], found["optimizer"]
+    result = numod.load(tmp_path / "all.pt", weights_only=False)
+    other, stepped = result["model"], result["optimizer"]
     assert (
         numod.equal(other(x), model(x))
         and other.tied is other.body[0].weight
@@ -91,7 +91,7 @@ def test_whole_modules_and_optimizers(tmp_path):
     assert (
         stepped.param_groups[0]["params"][0] is other.tied
         and stepped.state[other.tied]["step"] == 1
-        and found["arguments"].rate == 0.1
+        and result["arguments"].rate == 0.1
     )
     assert isinstance(other.body[2].weight, nn.parameter.UninitializedParameter)
 

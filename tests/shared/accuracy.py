@@ -140,17 +140,17 @@ def slope(function: Callable, x: mp.mpf, digits: int = 200) -> mp.mpf:
         return (function(x + step) - function(x - step)) / (2 * step)
 
 
-def ulps(found: float, right: mp.mpf, dtype: object, slack: float = 0.0) -> float:
+def ulps(actual: float, right: mp.mpf, dtype: object, slack: float = 0.0) -> float:
     """How far a number is off, in ulps of the right one.
 
     Beyond the dtype's range infinities are right; below its normal numbers, the least normal's ulp counts.
     """
     info = numod.finfo(dtype) if isinstance(dtype, numod.dtype) else np.finfo(dtype)
     if abs(right) > float(info.max):
-        return 0.0 if abs(found) >= float(info.max) * 0.999 else INF
-    if not math.isfinite(found):
+        return 0.0 if abs(actual) >= float(info.max) * 0.999 else INF
+    if not math.isfinite(actual):
         return INF
     size = max(float(abs(right)), float(info.tiny))
-    return max(float(abs(mp.mpf(float(found)) - right)) - slack * float(info.eps), 0.0) / (
+    return max(float(abs(mp.mpf(float(actual)) - right)) - slack * float(info.eps), 0.0) / (
         2.0 ** math.floor(math.log2(size)) * float(info.eps)
     )

@@ -89,13 +89,13 @@ def value(library: object, parameter: Parameter, shape: tuple, kind: str, number
 def tensor(library: object, shape: tuple, kind: str) -> object:
     """A tensor with distinct values; matrices are symmetric and positive definite."""
     count = 1
-    for each in shape:
-        count *= each
-    found = library.arange(1.0, count + 1).reshape(shape) / (2 * count)
+    for size in shape:
+        count *= size
+    result = library.arange(1.0, count + 1).reshape(shape) / (2 * count)
     if len(shape) > 1 and shape[-1] == shape[-2] and kind in ("float32", "float64"):
-        found = found + found.mT + library.eye(shape[-1])
-    found = found if kind in ("float32", "float64", "complex64") else (found * 4).round() % 3
-    return found.to(getattr(library, kind))
+        result = result + result.mT + library.eye(shape[-1])
+    result = result if kind in ("float32", "float64", "complex64") else (result * 4).round() % 3
+    return result.to(getattr(library, kind))
 
 
 def calls(library: object, path: str, overload: Signature) -> Iterator[dict]:

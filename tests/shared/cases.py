@@ -37,13 +37,13 @@ def exact(case: Case, row: tuple) -> list:
     key = (case.exact, row)
     if key not in _EXACT:
         with mp.workdps(120):
-            place = [mp.mpf(number) for number in row]
+            point = [mp.mpf(number) for number in row]
             slopes = [
-                slope(lambda x, k=k: case.exact(*place[:k], x, *place[k + 1 :]), place[k])
-                for k in range(len(place))
+                slope(lambda x, k=k: case.exact(*point[:k], x, *point[k + 1 :]), point[k])
+                for k in range(len(point))
                 if case.gradient and k not in case.fixed
             ]
-            _EXACT[key] = [case.exact(*place), *slopes]
+            _EXACT[key] = [case.exact(*point), *slopes]
     return _EXACT[key]
 
 
@@ -54,11 +54,11 @@ def worst(case: Case, dtype: type) -> tuple[tuple, tuple]:
         numod.tensor(column, requires_grad=case.gradient is not None and k not in case.fixed)
         for k, column in enumerate(columns)
     ]
-    found = case.call(*inputs)
+    actual = case.call(*inputs)
     needed = [x for x in inputs if x.requires_grad]
-    gradients = numod.autograd.grad(found.sum(), needed) if needed else []
+    gradients = numod.autograd.grad(actual.sum(), needed) if needed else []
     errors = []
-    for column in (found, *gradients):
+    for column in (actual, *gradients):
         errors.append([])
         for number, row in zip(column.tolist(), zip(*[column.tolist() for column in columns])):
             right = exact(case, row)[len(errors) - 1]

@@ -48,17 +48,17 @@ class Descriptor:
     """One that computes; with `__set__` it comes before what is in the object."""
 
     def __init__(self, shared: Shared, counting: bool) -> None:
-        self.shared, self.counting, self.own = shared, counting, 1.5
+        self.shared, self.counting, self.stored = shared, counting, 1.5
 
     def __get__(self, instance: Any, owner: type | None = None) -> float:
         if self.counting:
             self.shared.count += 1
-        return self.own * self.shared.scale
+        return self.stored * self.shared.scale
 
 
 class Setting(Descriptor):
     def __set__(self, instance: Any, value: float) -> None:
-        self.own = value
+        self.stored = value
 
 
 class World:
@@ -96,7 +96,7 @@ class World:
         if "setting" in traits:
             members["e"] = Setting(shared, counting)
         if "getattr" in traits:
-            members["__getattr__"] = lambda self, name: _count(shared, counting, _given(shared, name))
+            members["__getattr__"] = lambda self, name: _count(shared, counting, _read_value(shared, name))
         if "getattribute" in traits:
             members["__getattribute__"] = _overriding(self.base, "__getattribute__", shared, counting)
         if "setattr" in traits:
@@ -141,24 +141,24 @@ class World:
         return made
 
     def _function(self) -> Callable:
-        readers, writers, returns, held = self.readers, self.writers, self.returns, self.object
+        readers, writers, returns, instance = self.readers, self.writers, self.returns, self.object
 
         def function(x: numod.Tensor, o: Any) -> Any:
-            found = [read(o) for read in readers]
+            results = [read(o) for read in readers]
             for write in writers:
                 write(o, x)
-            outputs = [x * each if isinstance(each, (int, float)) else each for each in found]
+            outputs = [x * number if isinstance(number, (int, float)) else number for number in results]
             return (outputs, o) if returns else outputs
 
         if self.where == "closure":
-            return lambda x: function(x, held)
+            return lambda x: function(x, instance)
         if self.where == "attribute":
             holder = type("Holder", (), {})()
-            holder.inside = held
+            holder.inside = instance
             return lambda x: function(x, holder.inside)
         if self.where == "module":
             module = numod.nn.Module()
-            module.inside = held
+            module.inside = instance
             return lambda x: function(x, module.inside)
         if self.where == "list":
             return lambda x, items: function(x, items[0])
@@ -169,8 +169,8 @@ class World:
         x = numod.tensor([1.0, 2.0]) + k
         if self.where in ("closure", "attribute", "module"):
             return (x,)
-        each = self.made(3.0 + k // 2) if self.where == "fresh" else self.object
-        return (x, [each]) if self.where == "list" else (x, each)
+        instance = self.made(3.0 + k // 2) if self.where == "fresh" else self.object
+        return (x, [instance]) if self.where == "list" else (x, instance)
 
     def change(self, k: int) -> None:
         """What happens before a call."""
@@ -188,7 +188,7 @@ def _count(shared: Shared, counting: bool, value: Any) -> Any:
     return value
 
 
-def _given(shared: Shared, name: str) -> float:
+def _read_value(shared: Shared, name: str) -> float:
     if name in ("late", "missing"):
         return shared.scale * 3
     raise AttributeError(name)
@@ -201,22 +201,26 @@ def _no_init(self: Any, *content: Any) -> None:
 def _overriding(base: type, name: str, shared: Shared, counting: bool) -> Callable:
     if name == "__bool__":
         return lambda self: _count(shared, counting, True)
-    own = getattr(base, name)
-    return lambda self, *arguments: _count(shared, counting, own(self, *arguments))
+    base_member = getattr(base, name)
+    return lambda self, *arguments: _count(shared, counting, base_member(self, *arguments))
 
 
 def _meta(shared: Shared, counting: bool) -> type:
     return type(
         "Meta",
         (type,),
-        {"level": 2.0, "__instancecheck__": lambda cls, each: _count(shared, counting, cls.level > 3.0)},
+        {"level": 2.0, "__instancecheck__": lambda cls, class_: _count(shared, counting, cls.level > 3.0)},
     )
 
 
 def _put(made: Any, name: str, value: Any) -> None:
     """Set an attribute past the class's code, where there is room for it."""
     slot = next(
-        (vars(each)[name] for each in type(made).__mro__ if type(vars(each).get(name)).__name__ == "member_descriptor"),
+        (
+            vars(class_)[name]
+            for class_ in type(made).__mro__
+            if type(vars(class_).get(name)).__name__ == "member_descriptor"
+        ),
         None,
     )
     try:
@@ -230,17 +234,17 @@ def _put(made: Any, name: str, value: Any) -> None:
 
 def _attributes(made: Any) -> dict:
     try:
-        found = dict(object.__getattribute__(made, "__dict__"))
+        attributes = dict(object.__getattribute__(made, "__dict__"))
     except AttributeError:
-        found = {}
-    for each in type(made).__mro__:
-        for name, slot in vars(each).items():
+        attributes = {}
+    for class_ in type(made).__mro__:
+        for name, slot in vars(class_).items():
             if type(slot).__name__ == "member_descriptor" and not hasattr(object, name):
                 try:
-                    found[name] = slot.__get__(made)
+                    attributes[name] = slot.__get__(made)
                 except AttributeError:
                     pass
-    return found
+    return attributes
 
 
 def shown(value: Any) -> Any:
@@ -248,16 +252,16 @@ def shown(value: Any) -> Any:
     kind = type(value)
     if kind is numod.Tensor:
         return "tensor", value.detach().tolist()
-    base = next((each for each in kind.__mro__ if each in BASES), object)
+    base = next((class_ for class_ in kind.__mro__ if class_ in BASES), object)
     if kind in (type(None), bool, int, float, str, bytes, complex):
         return kind.__name__, value
     if base is object and kind.__module__ == "builtins":
         return kind.__name__
     content: Any = None
     if base in (dict, OrderedDict, defaultdict):
-        content = [(key, shown(each)) for key, each in base.items(value)]
+        content = [(key, shown(value_)) for key, value_ in base.items(value)]
     elif base in (list, tuple, deque):
-        content = [shown(each) for each in base.__iter__(value)]
+        content = [shown(value_) for value_ in base.__iter__(value)]
     elif base in (set, frozenset):
         content = sorted(base.__iter__(value))
     elif base in (bytearray, array.array, np.ndarray):
@@ -274,14 +278,14 @@ TRAITS = (
 WHERES = ("closure", "attribute", "module", "argument", "fresh", "list")
 
 
-def _held(world: World, name: str) -> bool:
+def _instance_state(world: World, name: str) -> bool:
     return name in _attributes(world.made())
 
 
 READERS = [
-    lambda world: (lambda o: o.a) if _held(world, "a") else (lambda o: 1.0),
-    lambda world: (lambda o: o.t) if _held(world, "t") else (lambda o: 1.0),
-    lambda world: (lambda o: o.n * 1.0) if _held(world, "n") else (lambda o: 1.0),
+    lambda world: (lambda o: o.a) if _instance_state(world, "a") else (lambda o: 1.0),
+    lambda world: (lambda o: o.t) if _instance_state(world, "t") else (lambda o: 1.0),
+    lambda world: (lambda o: o.n * 1.0) if _instance_state(world, "n") else (lambda o: 1.0),
     lambda world: (lambda o: o.p) if "property" in world.traits else (lambda o: o.rate),
     lambda world: (lambda o: o.d) if "descriptor" in world.traits else (lambda o: type(o).rate),
     lambda world: (lambda o: o.e) if "setting" in world.traits else (lambda o: o.rate),
@@ -296,7 +300,7 @@ READERS = [
         else (lambda o: 1.0)
     ),
     lambda world: (
-        (lambda o: sum(each for each in o))
+        (lambda o: sum(number for number in o))
         if world.base in (tuple, set, frozenset, bytearray, bytes)
         else (lambda o: 1.0)
     ),
@@ -333,9 +337,9 @@ def _nothing(o: Any, x: numod.Tensor) -> None:
 
 
 WRITERS = [
-    lambda world: _set_tensor if _held(world, "t") else _nothing,
+    lambda world: _set_tensor if _instance_state(world, "t") else _nothing,
     lambda world: _set_new if "slots" not in world.traits or _takes_any(world) else _nothing,
-    lambda world: _step if _held(world, "n") else _nothing,
+    lambda world: _step if _instance_state(world, "n") else _nothing,
     lambda world: (
         _set_item if world.base is list else _set_entry if world.base in (dict, OrderedDict, UserDict) else _nothing
     ),
@@ -357,8 +361,8 @@ def _change_content(world: World, number: float) -> None:
 
 
 def _remove(world: World, number: float) -> None:
-    found = _attributes(world.object)
-    if "late" in found and "slots" not in world.traits:
+    attributes = _attributes(world.object)
+    if "late" in attributes and "slots" not in world.traits:
         del object.__getattribute__(world.object, "__dict__")["late"]
 
 
@@ -377,7 +381,7 @@ def _change_meta(world: World, number: float) -> None:
 def _change_descriptor(world: World, number: float) -> None:
     for name in ("d", "e"):
         if name in vars(world.kind):
-            vars(world.kind)[name].own = number
+            vars(world.kind)[name].stored = number
 
 
 CHANGES = [

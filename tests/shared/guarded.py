@@ -75,10 +75,10 @@ class Placed:
         self.base = numod.empty(arrangement.base_shape(values.shape), dtype=dtype)
         self.memory = self.base._storage.data.reshape(self.base.shape)
         self.memory[...] = np.resize(np.arange(1, 12), self.memory.shape) % (2 if dtype is numod.bool else 128)
-        own = numod.tensor(values, dtype=dtype)._storage.data.reshape(values.shape)
+        source = numod.tensor(values, dtype=dtype)._storage.data.reshape(values.shape)
         self.outside = np.ones(self.memory.shape, bool)
         arrangement.part(self.memory)[...], arrangement.part(self.outside)[...] = (
-            own[:1] if arrangement.expanded else own,
+            source[:1] if arrangement.expanded else source,
             False,
         )
         self.before, self.view = self.memory.copy(), arrangement.view(self.base, values.shape)
@@ -86,7 +86,7 @@ class Placed:
     def check(self, written: bool = False) -> None:
         """Nothing outside the view has changed, nor the view itself where it was not to be `written`."""
         changed = np.any(
-            [before != now for before, now in zip(*(_bytes(each) for each in (self.before, self.memory)))], 0
+            [before != now for before, now in zip(*(_bytes(memory) for memory in (self.before, self.memory)))], 0
         ).reshape(self.outside.shape)
         wrong = np.argwhere(changed & self.outside if written else changed)
         assert not wrong.size, f"elements {wrong[:5].tolist()} of the base, which are not the view's, have changed"
@@ -105,7 +105,7 @@ class Guards:
 
     def __init__(self) -> None:
         self.made: list[tuple[np.ndarray, int, int]] = []
-        self.older: list[tuple[weakref.ref, int, int]] = []
+        self.earlier: list[tuple[weakref.ref, int, int]] = []
 
     def empty(self, count: int, dtype: object) -> np.ndarray:
         """A buffer for a number of elements."""
@@ -122,13 +122,13 @@ class Guards:
 
     def check(self) -> None:
         """All guard words are as they were, also of buffers made before the last check that are still in use."""
-        alive = [(whole(), start, size) for whole, start, size in self.older]
-        alive = [each for each in alive if each[0] is not None] + self.made
+        alive = [(whole(), start, size) for whole, start, size in self.earlier]
+        alive = [entry for entry in alive if entry[0] is not None] + self.made
         for whole, start, size in alive:
             assert (whole[:start] == WORD).all() and (whole[start + size :] == WORD).all(), (
                 f"written outside of a buffer of {size} bytes"
             )
-        self.older, self.made = [(weakref.ref(whole), start, size) for whole, start, size in alive], []
+        self.earlier, self.made = [(weakref.ref(whole), start, size) for whole, start, size in alive], []
 
 
 @contextmanager
@@ -140,8 +140,8 @@ def guarded(monkeypatch: pytest.MonkeyPatch) -> Iterator[Guards]:
     guards = Guards()
 
     def forget() -> None:
-        for each in dtypes.on_default_change:
-            each()
+        for callback in dtypes.on_default_change:
+            callback()
 
     with monkeypatch.context() as patch:
         patch.setattr(cpu, "empty", guards.empty)
@@ -210,5 +210,5 @@ class Maker:
 
     def check(self, written: tuple[int, ...] = ()) -> None:
         """Of all arguments only those at these positions are written, and nothing around them."""
-        for k, each in enumerate(self.placed):
-            each.check(k in written)
+        for k, placed in enumerate(self.placed):
+            placed.check(k in written)

@@ -50,9 +50,11 @@ def slope(function: Callable) -> Callable:
     @torch.enable_grad()
     def gradients(*inputs: numod.Tensor) -> tuple:
         leaves = [input.detach().requires_grad_() if input.is_floating_point() else input for input in inputs]
-        found = function(*leaves)
+        result = function(*leaves)
         total = sum(
-            each.sum() for each in (found if isinstance(found, tuple) else (found,)) if each.is_floating_point()
+            tensor.sum()
+            for tensor in (result if isinstance(result, tuple) else (result,))
+            if tensor.is_floating_point()
         )
         return torch.autograd.grad(total, [leave for leave in leaves if leave.requires_grad], allow_unused=True)
 
@@ -61,7 +63,7 @@ def slope(function: Callable) -> Callable:
 
 def _both(function: Callable, *inputs: numod.Tensor) -> Callable:
     """The program of a function and of its gradient, in one."""
-    return lambda: (lambda *given: (function(*given), slope(function)(*given)), inputs)
+    return lambda: (lambda *args: (function(*args), slope(function)(*args)), inputs)
 
 
 def _module(make: Callable, *inputs: numod.Tensor) -> Callable:
@@ -222,13 +224,13 @@ WRONG: list[Any] = [
 ]  # fmt: skip
 
 
-def _places(node: Any, found: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+def _places(node: Any, places: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
     """(container, key) of everything in a JSON document."""
     for key, inner in list(node.items()) if isinstance(node, dict) else list(enumerate(node)):
-        found.append((node, key))
+        places.append((node, key))
         if isinstance(inner, (dict, list)):
-            _places(inner, found)
-    return found
+            _places(inner, places)
+    return places
 
 
 def changed_program(content: bytes, draw: random.Random, mark: str) -> bytes:
@@ -259,8 +261,8 @@ def _changed(program: dict, draw: random.Random, mark: str) -> dict:
         case 3 if type(value) is int:
             container[key] = draw.choice((-value, value * 2, value // 2, True, float(value), str(value)))
         case 4:
-            other, place = draw.choice(others)
-            container[key] = json.loads(json.dumps(other[place]))
+            other, position = draw.choice(others)
+            container[key] = json.loads(json.dumps(other[position]))
         case 5 if isinstance(container, list):
             del container[key]
         case 6 if isinstance(container, list):
@@ -323,13 +325,17 @@ def replanned(content: bytes, draw: random.Random) -> bytes | None:
         case _:
             return None
     with bind.unbuilt():
-        for each in recorded.steps:
-            if isinstance(each, Step) and not each.in_place and each.op is not EMPTY:
-                planned = each.op.prepare(
-                    tuple(e if isinstance(e, Layout) else type(e) for e in arguments_of(each, recorded.layouts)),
-                    each.attributes,
+        for recorded_step in recorded.steps:
+            if isinstance(recorded_step, Step) and not recorded_step.in_place and recorded_step.op is not EMPTY:
+                planned = recorded_step.op.prepare(
+                    tuple(
+                        e if isinstance(e, Layout) else type(e) for e in arguments_of(recorded_step, recorded.layouts)
+                    ),
+                    recorded_step.attributes,
                 ).layout
-                recorded.layouts.update(zip(each.results, planned if isinstance(planned, tuple) else (planned,)))
+                recorded.layouts.update(
+                    zip(recorded_step.results, planned if isinstance(planned, tuple) else (planned,))
+                )
     return file_of(recorded)
 
 
@@ -353,13 +359,13 @@ def file_of(program: Program) -> bytes:
 
 def inputs_for(program: Program) -> list[numod.Tensor]:
     """Tensors as a program wants them, integers from -2 to 8."""
-    found = []
+    results = []
     for value in program.inputs:
         form = program.layouts[value]
         kind = numod.int64 if form.dtype.kind in "iub" else numod.float32
         elements = (i(form.extent, below=9) - 2) if kind is numod.int64 else r(form.extent)
-        found.append(elements.to(form.dtype).as_strided(form.shape, form.strides))
-    return found
+        results.append(elements.to(form.dtype).as_strided(form.shape, form.strides))
+    return results
 
 
 def _nudged(value: Any, draw: random.Random) -> Any:
@@ -514,9 +520,9 @@ def changed_bytes(content: bytes, draw: random.Random, mark: str = MARK) -> byte
             case 6:
                 data[here:here] = b"cos\nsystem\n" + _unicode(f"touch {mark}") + b"\x85R"
             case _:
-                digits = [place for place, byte in enumerate(data) if 48 <= byte < 58] or [0]
-                place = draw.choice(digits)
-                data[place : place + 1] = draw.choice((b"9", b"-1", b"00", b"99999999999999999999", b"1.5", b"true"))
+                digits = [position for position, byte in enumerate(data) if 48 <= byte < 58] or [0]
+                digit = draw.choice(digits)
+                data[digit : digit + 1] = draw.choice((b"9", b"-1", b"00", b"99999999999999999999", b"1.5", b"true"))
     return bytes(data)
 
 
@@ -532,12 +538,14 @@ def saved(value: object, kind: str) -> bytes:
     return file.getvalue()
 
 
-def legacy(value: object) -> bytes:
+def legacy_file(value: object) -> bytes:
     """A file as PyTorch wrote it before version 1.6."""
     file = io.BytesIO()
     pickler = _Pickler(file)
     pickler.dump(value)
-    head = b"".join(pickle.dumps(each, 2) for each in (0x1950A86A20F9469CFC6C, 1001, {"little_endian": True}))
+    head = b"".join(
+        pickle.dumps(header_part, 2) for header_part in (0x1950A86A20F9469CFC6C, 1001, {"little_endian": True})
+    )
     keys = pickle.dumps([key for key, _, _ in pickler.storages.values()], 2)
     data = b"".join(
         struct.pack("<q", len(storage.data)) + storage.data.tobytes() for _, storage, _ in pickler.storages.values()

@@ -23,7 +23,7 @@ TARGETS = (1e-5, 0.3, 0.5, 0.9999999)
 
 
 def none(loss, *fixed, **numbers):
-    return lambda *given: loss(*given, *fixed, reduction="none", **numbers)
+    return lambda *args: loss(*args, *fixed, reduction="none", **numbers)
 
 
 def cross_entropy(target, weights=(1, 1, 1), smoothing=0):

@@ -94,7 +94,7 @@ def described(value: Any) -> Any:
     if isinstance(value, (argparse.Namespace, types.SimpleNamespace)):
         return described(vars(value))
     if isinstance(value, dict):
-        return type(value).__name__, {str(key): described(each) for key, each in value.items()}
+        return type(value).__name__, {str(key): described(entry) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):
-        return type(value).__name__, [described(each) for each in value]
+        return type(value).__name__, [described(entry) for entry in value]
     return (value.func, value.args) if isinstance(value, functools.partial) else repr(value)

@@ -26,7 +26,7 @@ Change = Callable[[Any], Any]
 
 def same(value: Any) -> Change:
     """A change to this value, whatever was there."""
-    return lambda given: value
+    return lambda _: value
 
 
 TENSOR: dict[str, Change] = {
@@ -84,10 +84,10 @@ def changes(value: Any, is_self: bool) -> dict[str, Change]:
     if isinstance(value, torch.Tensor):
         return TENSOR if is_self else TENSOR | NO_TENSOR
     if isinstance(value, (list, tuple)):
-        of_tensors = bool(value) and all(isinstance(each, torch.Tensor) for each in value)
-        return TENSORS if of_tensors else SIZES if all(isinstance(each, int) for each in value) else {}
+        of_tensors = bool(value) and all(isinstance(entry, torch.Tensor) for entry in value)
+        return TENSORS if of_tensors else SIZES if all(isinstance(entry, int) for entry in value) else {}
     return next(
-        (found for kind, found in ((bool, FLAG), (int, INT), (float, FLOAT), (str, TEXT)) if isinstance(value, kind)),
+        (odd for kind, odd in ((bool, FLAG), (int, INT), (float, FLOAT), (str, TEXT)) if isinstance(value, kind)),
         {},
     )
 
@@ -150,5 +150,5 @@ def both(path: str, arguments: dict) -> tuple[Any, Any]:
     )
 
 
-def _with_gradient(value: Any, given: Any) -> Any:
-    return value.detach().requires_grad_() if isinstance(given, torch.Tensor) and given.requires_grad else value
+def _with_gradient(value: Any, original: Any) -> Any:
+    return value.detach().requires_grad_() if isinstance(original, torch.Tensor) and original.requires_grad else value

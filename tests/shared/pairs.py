@@ -68,13 +68,13 @@ class Pair:
     ) -> None:
         self.models = net(*extra), net(*copy.deepcopy(extra))
         self.optimizers = [optimizer(model.parameters()) for model in self.models]
-        steps = [make(*each, **zero) for each in zip(self.models, self.optimizers)]
+        steps = [make(*pair, **zero) for pair in zip(self.models, self.optimizers)]
         self.eager, self.compiled = steps[0], compile(steps[1])
 
     def run(self, *seeds: int, n: int = 5) -> None:
         for seed in seeds:
-            expected, found = self.eager(*batch(seed, n)), self.compiled(*batch(seed, n))
-            assert equal(expected, found)
+            expected, actual = self.eager(*batch(seed, n)), self.compiled(*batch(seed, n))
+            assert equal(expected, actual)
             self.check()
 
     def check(self) -> None:
@@ -84,8 +84,8 @@ class Pair:
             assert (p.grad is None) is (q.grad is None) and (p.grad is None or equal(p.grad, q.grad))
 
     def both(self, change: object) -> None:
-        for each in zip(self.models, self.optimizers):
-            change(*each)
+        for pair in zip(self.models, self.optimizers):
+            change(*pair)
 
 
 def same(function: object, *calls: tuple, **options: object) -> object:
@@ -114,7 +114,7 @@ class Settings:
     shared = 1.0
 
     def __init__(self) -> None:
-        self.own, self.nested, self.array = 1.0, {"a": [1.0]}, np.ones(1)
+        self.stored, self.nested, self.array = 1.0, {"a": [1.0]}, np.ones(1)
 
     def scaled(self, x: numod.Tensor) -> numod.Tensor:
-        return x * self.own
+        return x * self.stored

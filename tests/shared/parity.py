@@ -57,7 +57,7 @@ def same(ours: Any, theirs: Any, rtol: float | None = None, atol: float | None =
 
 def gradients(library: Any, results: Any, leaves: Iterable) -> list:
     """The leaves' gradients of a sum of the results with random weights."""
-    summands = [each for each in flat(results) if getattr(each, "requires_grad", False)]
+    summands = [leaf for leaf in flat(results) if getattr(leaf, "requires_grad", False)]
     if summands:
         sum(
             (summand * library.tensor(random(*summand.shape, seed=k)).to(summand.dtype)).sum()
@@ -98,9 +98,9 @@ def compare_modules(modules: tuple, call: Callable) -> None:
     results, slopes = [], []
     for library, module in zip(LIBRARIES, modules):
         module.zero_grad()
-        found, inputs = call(library, module)
-        results.append(found)
-        slopes.append(gradients(library, found, [*inputs, *module.parameters()]))
+        result, inputs = call(library, module)
+        results.append(result)
+        slopes.append(gradients(library, result, [*inputs, *module.parameters()]))
     same(*results)
     same(*slopes, 1e-8, 1e-8)
 

@@ -65,7 +65,7 @@ INTEGER = r"""{n} + {n}|{n} * 2 - {n}|{n} // 2|{n} % 2|{n} & 1|{n} << 1|{n} | {n
 {m} & {m}|{m} \| {m}|~{m}|{m} ^ {m}|{m}.sum({d})|{m}.float()|{m} * {a}|{m}.logical_and({m})|{m}.long()|{a} * {m} + {n}|{m}.cumsum({d})|{n}.to(torch.int32) + 1|{n}.unique().sum()""".replace(
     "\\|", "\0"
 ).split("|")
-INTEGER = [each.replace("\0", "|") for each in INTEGER]
+INTEGER = [template.replace("\0", "|") for template in INTEGER]
 EDGE = """{a}[:0]|{a}[:, :0]|{a}.narrow({d}, 0, 0)|{a}.narrow({d}, 0, 1)|{a}.reshape(-1)[:1]|torch.empty(0, 3)|torch.zeros(1)|torch.tensor({s})|{a}[:1]|{a}.sum().reshape(1, 1)|{a}[..., :1]|
 torch.cat(({a}[:0], {b}))|{a}[:0].sum()|{a}[:0].sum(0)|{a}.reshape(1, -1)|{a}[{n}[:0]]|{a}.repeat(2, 1)|{a}.expand(3, -1)|{a}.unfold({d}, 2, 1)|{a}.real|{a}.squeeze({d})""".split(
     "|"
@@ -120,7 +120,7 @@ class Program:
             [
                 "def program(x0, x1, x2, x3, x4):",
                 *(f"    {line}" for line in self.lines),
-                f"    return ({''.join(f'{each}, ' for each in self.results)})",
+                f"    return ({''.join(f'{result}, ' for result in self.results)})",
             ]
         )
 
@@ -137,7 +137,7 @@ class World:
 
     program: Program
     wrap: Callable = lambda function: function
-    kept: list = field(default_factory=list)
+    variables: list = field(default_factory=list)
 
     def __post_init__(self) -> None:
         numod.manual_seed(self.program.seed)
@@ -188,17 +188,17 @@ class World:
         with numod.set_grad_enabled(self.program.mode != "forward"):
             results = self.function(*x)
         if self.program.mode == "backward":
-            for each in (*x, *self.parameters):
-                each.grad = None
+            for tensor in (*x, *self.parameters):
+                tensor.grad = None
             _loss(results, self.parameters).backward()
-        seen = [*results, *x, *self.parameters, *[each.grad for each in (*x, *self.parameters)]]
-        self.kept += [(result, values(result)) for result in results]
+        seen = [*results, *x, *self.parameters, *[tensor.grad for tensor in (*x, *self.parameters)]]
+        self.recorded_values += [(result, values(result)) for result in results]
         return [*map(values, seen), np.array(numod.default_generator._offset)]
 
 
 def _loss(results: tuple, parameters: list[numod.Tensor]) -> numod.Tensor:
     floating = [result.float() for result in results if result.dtype.is_floating_point and result.requires_grad]
-    return sum(((each.tanh() * 0.5).sum() for each in floating), (parameters[0].sum() * 0.1))
+    return sum(((tensor.tanh() * 0.5).sum() for tensor in floating), (parameters[0].sum() * 0.1))
 
 
 def values(tensor: numod.Tensor | None) -> np.ndarray | None:
@@ -297,7 +297,7 @@ def difference(program: Program, wrap: Callable, turns: int = 3, exact: bool = F
     for turn in range(turns):
         expected = eager.call(turn)
         try:
-            found = other.call(turn)
+            actual = other.call(turn)
         except Exception as error:  # to be told with the program
             if str(error).startswith("compile: "):
                 return None  # refused, clearly
@@ -308,11 +308,11 @@ def difference(program: Program, wrap: Callable, turns: int = 3, exact: bool = F
             *(f"p{k}" for k in range(3)),
         ]
         names += [f"gradient of {name}" for name in names[-8:]] + ["random stream"]
-        for name, a, b in zip(names, expected, found, strict=True):
+        for name, a, b in zip(names, expected, actual, strict=True):
             if not _same(a, b, exact):
                 return f"call {turn}: {name} is {b}, expected {a}"
-    for number, (tensor, before) in enumerate(other.kept):
-        mine = eager.kept[number]
+    for number, (tensor, before) in enumerate(other.recorded_values):
+        mine = eager.recorded_values[number]
         if not _same(values(mine[0]), values(tensor), exact):
             return f"result {number} of an earlier call changed from {before} to {values(tensor)}"
     return None

@@ -377,7 +377,9 @@ REFERENCES: dict[str, Case] = {
     "hardsigmoid": unary(lambda x: clip6(x) / 6),
     "hardswish": unary(lambda x: x * clip6(x) / 6, special=""),
     "margin_gap": Case(
-        lambda use, x, own, margin: np.where(use, np.maximum(margin - own + x, 0), 0), numbers=(0.7,), special=""
+        lambda use, x, correct, margin: np.where(use, np.maximum(margin - correct + x, 0), 0),
+        numbers=(0.7,),
+        special="",
     ),
     "prelu": Case(lambda x, weight: np.where(x > 0, x, weight * x)),
     # elementwise losses

@@ -33,7 +33,7 @@ def operators() -> dict[str, list]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from torch.testing._internal.common_methods_invocations import op_db
-    found: dict[str, list] = {}
+    results: dict[str, list] = {}
     for operator in op_db:
         for name in (operator.name, *[alias.name for alias in operator.aliases or ()]):
             short = name.rpartition(".")[2]
@@ -41,8 +41,8 @@ def operators() -> dict[str, list]:
                 (name, short, f"{short}_", f"Tensor.{short}", f"Tensor.{short}_", f"nn.functional.{short}")
             ):
                 if signatures.overloads(path):
-                    found.setdefault(path, []).append(operator)
-    return found
+                    results.setdefault(path, []).append(operator)
+    return results
 
 
 def samples(operator: Any) -> Iterator[Any]:
@@ -79,7 +79,7 @@ def ours(value: Any) -> Any:
             raise LookupError(str(value))
         return getattr(numod, str(value)[6:])
     if isinstance(value, dict):
-        return {name: ours(each) for name, each in value.items()}
+        return {name: ours(entry) for name, entry in value.items()}
     if isinstance(value, (list, tuple)):
         return (tuple if isinstance(value, torch.Size) else type(value))(map(ours, value))
     if type(value).__module__.startswith("torch") and not isinstance(value, torch.device):

@@ -59,21 +59,21 @@ def part(make: Callable[[], Part]) -> Callable[[], Part]:
 @part
 def array_subclass() -> Part:
     kind = type("Array", (np.ndarray,), {"rate": 2.0})
-    held = np.array([2.0, 3.0]).view(kind)
-    held.scale = 1.5
+    array = np.array([2.0, 3.0]).view(kind)
+    array.scale = 1.5
     return Part(
         [
-            lambda x: x * held.scale,
-            lambda x: x * float(held[0]),
-            lambda x: x * held.rate,
-            lambda x: x + float(held.sum()),
-            lambda x: x * held.shape[0],
+            lambda x: x * array.scale,
+            lambda x: x * float(array[0]),
+            lambda x: x * array.rate,
+            lambda x: x + float(array.sum()),
+            lambda x: x * array.shape[0],
         ],
         [
-            lambda n: setattr(held, "scale", n),
-            lambda n: held.__setitem__(0, n),
+            lambda n: setattr(array, "scale", n),
+            lambda n: array.__setitem__(0, n),
             lambda n: setattr(kind, "rate", n),
-            lambda n: held.fill(n),
+            lambda n: array.fill(n),
         ],
     )
 
@@ -113,16 +113,16 @@ def weak_references() -> Part:
     class Kind:
         """One that can be referred to."""
 
-    held = [Kind()]
-    held[0].scale = 2.0
-    state = {"ref": weakref.ref(held[0])}
-    names: Any = weakref.WeakValueDictionary(a=held[0])
+    instances = [Kind()]
+    instances[0].scale = 2.0
+    state = {"ref": weakref.ref(instances[0])}
+    names: Any = weakref.WeakValueDictionary(a=instances[0])
 
     def replace(n: float) -> None:
-        held[0] = Kind()
-        held[0].scale = n
-        state["ref"] = weakref.ref(held[0])
-        names["a"] = held[0]
+        instances[0] = Kind()
+        instances[0].scale = n
+        state["ref"] = weakref.ref(instances[0])
+        names["a"] = instances[0]
 
     return Part(
         [
@@ -131,9 +131,9 @@ def weak_references() -> Part:
             lambda x: x * (names["a"].scale if "a" in names else 5.0),
         ],
         [
-            lambda n: setattr(held[0], "scale", n) if held else None,
-            lambda n: held.clear(),
-            lambda n: replace(n) if held else held.append(Kind()) or replace(n),
+            lambda n: setattr(instances[0], "scale", n) if instances else None,
+            lambda n: instances.clear(),
+            lambda n: replace(n) if instances else instances.append(Kind()) or replace(n),
         ],
     )
 
@@ -221,11 +221,11 @@ def partial_functions() -> Part:
         rate = 2.0
         half = functools.partialmethod(lambda self, x, n: x * n * self.rate, n=0.5)
 
-    held = Kind()
-    return Part([lambda x: state["call"](x), lambda x: state["call"](x, plus=1.0), lambda x: held.half(x)],
+    instance = Kind()
+    return Part([lambda x: state["call"](x), lambda x: state["call"](x, plus=1.0), lambda x: instance.half(x)],
                 [lambda n: state.update(call=functools.partial(scaled, by=n)),
                 lambda n: state["call"].keywords.update(by=n), lambda n: setattr(scaled, "__kwdefaults__", {"plus": n}),
-                 lambda n: setattr(held, "rate", n)])  # fmt: skip
+                 lambda n: setattr(instance, "rate", n)])  # fmt: skip
 
 
 @part
@@ -243,10 +243,10 @@ def cached_values() -> Part:
         Kind.count += 1
         return n * 2
 
-    held = Kind()
-    return Part([lambda x: x * held.value, lambda x: x * twice(held.rate)],
-                [lambda n: setattr(held, "rate", n), lambda n: held.__dict__.pop("value", None),
-                lambda n: held.__dict__.update(value=n), lambda n: twice.cache_clear()],
+    instance = Kind()
+    return Part([lambda x: x * instance.value, lambda x: x * twice(instance.rate)],
+                [lambda n: setattr(instance, "rate", n), lambda n: instance.__dict__.pop("value", None),
+                lambda n: instance.__dict__.update(value=n), lambda n: twice.cache_clear()],
                 lambda: Kind.count)  # fmt: skip
 
 
@@ -357,12 +357,12 @@ class _Named:
 @part
 def attributes_of_bases() -> Part:
     class Slotted:
-        __slots__ = ("__weakref__", "own")
+        __slots__ = ("__weakref__", "slotted")
         least = 0.5
 
     class Base(Slotted):
         rate, other = 2.0, 1.5
-        named = _Named()
+        nested = _Named()
 
         def method(self, x: numod.Tensor) -> numod.Tensor:
             return x * self.rate
@@ -378,24 +378,24 @@ def attributes_of_bases() -> Part:
         def method(self, x: numod.Tensor) -> numod.Tensor:
             return super().method(x) + 1
 
-    held = Derived()
-    held.own, held.named = 2.0, 3.0
+    instance = Derived()
+    instance.slotted, instance.described = 2.0, 3.0
 
-    def named(x: numod.Tensor) -> numod.Tensor:
-        held.named = x * 2
-        return held.named
+    def renamed(x: numod.Tensor) -> numod.Tensor:
+        instance.described = x * 2
+        return instance.described
 
     return Part(
-        [held.method, lambda x: held.method(x), lambda x: held.of_class(x), lambda x: x * held.rate, lambda x: held(x),
-        lambda x: x * held.own, lambda x: x * held.named, named, lambda x: x * held.least],
-        [lambda n: setattr(Base, "rate", n), lambda n: setattr(Base, "other", n), lambda n: setattr(held, "rate", n),
-        lambda n: vars(held).pop("rate", None), lambda n: setattr(held, "own", n),
+        [instance.method, lambda x: instance.method(x), lambda x: instance.of_class(x), lambda x: x * instance.rate, lambda x: instance(x),
+        lambda x: x * instance.slotted, lambda x: x * instance.described, renamed, lambda x: x * instance.least],
+        [lambda n: setattr(Base, "rate", n), lambda n: setattr(Base, "other", n), lambda n: setattr(instance, "rate", n),
+        lambda n: vars(instance).pop("rate", None), lambda n: setattr(instance, "slotted", n),
          lambda n: setattr(Base, "method", lambda self, x: x * n),
          lambda n: setattr(Derived, "__call__", lambda self, x: x + n),
-         lambda n: setattr(held, "method", lambda x: x - n),
-         lambda n: setattr(held, "named", n), lambda n: setattr(Slotted, "least", n),
+         lambda n: setattr(instance, "method", lambda x: x - n),
+         lambda n: setattr(instance, "described", n), lambda n: setattr(Slotted, "least", n),
          lambda n: setattr(Derived, "rate", n)],
-        lambda: shown(held.named),
+        lambda: shown(instance.described),
     )  # fmt: skip
 
 
@@ -412,19 +412,19 @@ def abstract_classes() -> Part:
 
         __hash__ = None
 
-    held, other = Kind(), Kind()
+    instance, other = Kind(), Kind()
     match = operator.attrgetter("rate")
-    return Part([lambda x: x * (2 if isinstance(held, Shape) else 3), lambda x: x * (2 if held == other else 3),
-        lambda x: x * match(held)],
+    return Part([lambda x: x * (2 if isinstance(instance, Shape) else 3), lambda x: x * (2 if instance == other else 3),
+        lambda x: x * match(instance)],
                 [lambda n: Shape.register(Kind), lambda n: setattr(other, "rate", n),
-                lambda n: setattr(held, "rate", n)])  # fmt: skip
+                lambda n: setattr(instance, "rate", n)])  # fmt: skip
 
 
 # ---- modules and tensors
 # -----------------------------------------------------------------------------------------------
 
 
-def _double(module: nn.Module, given: tuple, result: numod.Tensor) -> numod.Tensor:
+def _double(module: nn.Module, inputs: tuple, result: numod.Tensor) -> numod.Tensor:
     return result * 2
 
 
@@ -475,7 +475,7 @@ def modules() -> Part:
         lambda x: net.linear(x) * len(net._forward_hooks), lambda x: x * sum(1 for _ in net.named_buffers())],
         [lambda n: net.train(), lambda n: net.eval(), lambda n: net.norm.eval(), toggled,
         lambda n: net.linear.register_forward_hook(_double),
-         lambda n: net.register_forward_pre_hook(lambda module, given: (given[0] + n,)),
+         lambda n: net.register_forward_pre_hook(lambda module, inputs: (inputs[0] + n,)),
          lambda n: setattr(net, "seen", numod.full((2,), n)), lambda n: net.seen.fill_(n),
          lambda n: setattr(net.norm.weight, "data", numod.full((2,), n)),
          lambda n: setattr(net.linear, "bias", None if net.linear.bias is not None else nn.Parameter(numod.ones(2))),
@@ -523,11 +523,11 @@ class Scene:
         numod.manual_seed(seed)
         self.parts = [PARTS[name]() for name in self.names]
         self.places = [
-            (k, each)
-            for k, found in enumerate(self.parts)
-            for each in self.pick.sample(range(len(found.uses)), min(len(found.uses), self.pick.choice((1, 1, 2))))
+            (k, use)
+            for k, part in enumerate(self.parts)
+            for use in self.pick.sample(range(len(part.uses)), min(len(part.uses), self.pick.choice((1, 1, 2))))
         ]
-        changes = [(k, each) for k, found in enumerate(self.parts) for each in range(len(found.changes))]
+        changes = [(k, change) for k, part in enumerate(self.parts) for change in range(len(part.changes))]
         self.plan = {
             call: self.pick.choices(changes, k=self.pick.choice((1, 1, 2)))
             for call in range(1, CALLS)
@@ -537,7 +537,7 @@ class Scene:
 
     def function(self) -> Callable:
         """What is compiled."""
-        uses = [self.parts[k].uses[each] for k, each in self.places]
+        uses = [self.parts[k].uses[use] for k, use in self.places]
 
         def function(x: numod.Tensor) -> list:
             return [use(x) for use in uses]
@@ -550,8 +550,8 @@ class Scene:
 
     def change(self, call: int) -> None:
         """What happens before a call."""
-        for k, each in self.plan.get(call, ()):
-            self.parts[k].changes[each](float(call + 2))
+        for k, change in self.plan.get(call, ()):
+            self.parts[k].changes[change](float(call + 2))
 
 
 def run(scene: Scene, wrap: Callable) -> list:
@@ -560,7 +560,7 @@ def run(scene: Scene, wrap: Callable) -> list:
     for call in range(CALLS):
         scene.change(call)
         try:
-            found = shown(function(numod.tensor([1.0, 2.0]) + call))
+            shown_result = shown(function(numod.tensor([1.0, 2.0]) + call))
         except (
             AttributeError,
             TypeError,
@@ -571,6 +571,6 @@ def run(scene: Scene, wrap: Callable) -> list:
             StopIteration,
             RuntimeError,
         ) as error:
-            found = type(error).__name__
-        seen.append((found, [part.seen() for part in scene.parts]))
+            shown_result = type(error).__name__
+        seen.append((shown_result, [part.seen() for part in scene.parts]))
     return seen

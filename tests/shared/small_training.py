@@ -25,7 +25,7 @@ def network() -> nn.Module:
 def learner(train: object = None, valid: object = None, **options: object) -> Learner:
     options = {"loss_func": F.cross_entropy, "opt_func": optim.SGD, "lr": 0.1, "default_cbs": False, **options}
     learn = Learner(
-        DataLoaders(*[each for each in (batches() if train is None else train, valid) if each is not None]),
+        DataLoaders(*[batches_ for batches_ in (batches() if train is None else train, valid) if batches_ is not None]),
         network(),
         **options,
     )

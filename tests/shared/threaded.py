@@ -51,8 +51,8 @@ def together(count: int, *works: Callable[[int], object]) -> list:
     threads = [threading.Thread(target=run, args=(k,), daemon=True) for k in range(count)]
     for thread in threads:
         thread.start()
-    for each in threads:
-        each.join(PATIENCE)
+    for thread in threads:
+        thread.join(PATIENCE)
     assert not any(thread.is_alive() for thread in threads), "a thread hangs"
     if errors:
         raise errors[0]
@@ -64,12 +64,12 @@ def tensors(value: object) -> list[numod.Tensor]:
     if isinstance(value, numod.Tensor):
         return [value]
     inside = value.values() if isinstance(value, dict) else value if isinstance(value, (tuple, list)) else ()
-    return [found for each in inside for found in tensors(each)]
+    return [leaf for member in inside for leaf in tensors(member)]
 
 
-def same(found: object, right: object, tolerance: float = 1e-5) -> None:
+def same(actual: object, right: object, tolerance: float = 1e-5) -> None:
     """Raises unless the values are equal to rounding."""
-    for one, other in zip(tensors(found), tensors(right), strict=True):
+    for one, other in zip(tensors(actual), tensors(right), strict=True):
         assert one.dtype is other.dtype and one.shape == other.shape
         assert numod.allclose(one.detach().double(), other.detach().double(), rtol=tolerance, atol=tolerance), (
             one,
@@ -100,9 +100,9 @@ def eager_first_use(count: int, repeat: int) -> None:
     def formula(k):
         return F.softmax((data(2, n, k=k).sin() * (k + 1)).cumsum(1), 1).sum(0)[: n // 2] @ data(n // 2, 3, k=k)
 
-    found = together(count, formula)
+    result = together(count, formula)
     for k in range(count):
-        same(found[k], formula(k))
+        same(result[k], formula(k))
 
 
 def _saved_and_loaded(k: int) -> numod.Tensor:
@@ -130,9 +130,9 @@ FIRST_USES: list[Callable[[int], numod.Tensor]] = [
 def first_use(count: int, repeat: int) -> None:
     """An operation that nobody has used before in this process, by every thread at once."""
     formula = FIRST_USES[(repeat - 1) % len(FIRST_USES)]
-    found = together(count, formula)
+    result = together(count, formula)
     for k in range(count):
-        same(found[k], formula(k))
+        same(result[k], formula(k))
 
 
 def compiled_dynamic_sizes(count: int, repeat: int) -> None:
@@ -140,9 +140,9 @@ def compiled_dynamic_sizes(count: int, repeat: int) -> None:
     function = lambda x: (x.sin() * (x.shape[0] + repeat)).sum(0)  # noqa: E731
     compiled = numod.compile(function, dynamic=True)
     calls = lambda k: [data((k + j) % 5 + 2, 3, k=k) for j in range(4)]  # noqa: E731
-    found = together(count, lambda k: [compiled(call) for call in calls(k)])
+    result = together(count, lambda k: [compiled(call) for call in calls(k)])
     for k in range(count):
-        same(found[k], [function(call) for call in calls(k)])
+        same(result[k], [function(call) for call in calls(k)])
 
 
 def compiled_first_use(count: int, repeat: int) -> None:
@@ -154,10 +154,10 @@ def compiled_first_use(count: int, repeat: int) -> None:
         with numod.no_grad():
             return [compiled(data(*shape, k=k)) for _ in range(3)]
 
-    found = together(count, call)
+    result = together(count, call)
     with numod.no_grad():
         for k in range(count):
-            same(found[k], [plain(data(*shape, k=k))] * 3)
+            same(result[k], [plain(data(*shape, k=k))] * 3)
     assert compiled.forward.recorded == 1
 
 
@@ -166,9 +166,9 @@ def new_sizes(count: int, repeat: int) -> None:
     function = lambda x, n, s: (x * n + s).tanh()[:, : n % 3 + 1].sum(1)  # noqa: E731
     compiled = numod.compile(function)
     calls = lambda k: [(data((k + j) % 6 + 1, 4, k=k), (k * j) % 5 + 1, 0.1 * (k + j)) for j in range(12)]  # noqa: E731
-    found = together(count, lambda k: [compiled(*call) for call in calls(k)])
+    result = together(count, lambda k: [compiled(*call) for call in calls(k)])
     for k in range(count):
-        same(found[k], [function(*call) for call in calls(k)])
+        same(result[k], [function(*call) for call in calls(k)])
 
 
 def new_dtypes(count: int, repeat: int) -> None:
@@ -176,9 +176,9 @@ def new_dtypes(count: int, repeat: int) -> None:
     function = lambda x: (x * 2 + 1).amax(0)  # noqa: E731
     compiled = numod.compile(function)
     calls = lambda k: [data(3, repeat + 2, k=k).abs().to(DTYPES[(k + j) % len(DTYPES)]) for j in range(len(DTYPES))]  # noqa: E731
-    found = together(count, lambda k: [compiled(call) for call in calls(k)])
+    result = together(count, lambda k: [compiled(call) for call in calls(k)])
     for k in range(count):
-        same(found[k], [function(call) for call in calls(k)])
+        same(result[k], [function(call) for call in calls(k)])
 
 
 def several_functions(count: int, repeat: int) -> None:
@@ -190,8 +190,8 @@ def several_functions(count: int, repeat: int) -> None:
         with numod.no_grad():
             return [compiled(data(*shape, k=k)) for _ in range(2)], [plain(data(*shape, k=k))] * 2
 
-    for found, right in together(count, work):
-        same(found, right)
+    for actual, right in together(count, work):
+        same(actual, right)
 
 
 def kept_state(count: int, repeat: int) -> None:
@@ -277,9 +277,9 @@ def training(count: int, repeat: int) -> None:
         optim.RAdam,
     )  # fmt: skip
     kind = kinds[repeat % len(kinds)]
-    found = together(count, lambda k: trained(k, k % 2 == 0, kind))
+    result = together(count, lambda k: trained(k, k % 2 == 0, kind))
     for k in range(count):
-        same(found[k], trained(k, False, kind), 1e-4)
+        same(result[k], trained(k, False, kind), 1e-4)
 
 
 def one_compiled_step(count: int, repeat: int) -> None:
@@ -297,18 +297,18 @@ def one_compiled_step(count: int, repeat: int) -> None:
 
     def work(k: int) -> list:
         w, x = data(4, 3, k=k).requires_grad_(), data(5, 4, k=k)
-        found = []
+        results = []
         for _ in range(3):
-            found.append(inside(w, x))
+            results.append(inside(w, x))
             w.grad = None
             outside(w, x).backward()
-            found.append(w.grad)
-        return found
+            results.append(w.grad)
+        return results
 
-    found = together(count, work)
+    result = together(count, work)
     for k in range(count):
         w = data(4, 3, k=k).requires_grad_()
-        same(found[k], [step(w, data(5, 4, k=k))] * 6)
+        same(result[k], [step(w, data(5, 4, k=k))] * 6)
 
 
 def modes(count: int, repeat: int) -> None:
@@ -329,7 +329,7 @@ def modes(count: int, repeat: int) -> None:
         for _ in range(5):
             packed = []
             with numod.autograd.graph.saved_tensors_hooks(
-                lambda each, packed=packed: packed.append(each) or each, lambda each: each
+                lambda tensor, packed=packed: packed.append(tensor) or tensor, lambda tensor: tensor
             ):
                 w = data(4, k=k).requires_grad_()
                 w.square().sum().backward()
@@ -370,7 +370,7 @@ def shared_module(count: int, repeat: int) -> None:
     plain, shape = layer(repeat)
     compiled, x = numod.compile(plain), data(*shape)
     with numod.no_grad():
-        right, weights = plain(x), {name: each.clone() for name, each in plain.state_dict().items()}
+        right, weights = plain(x), {name: tensor.clone() for name, tensor in plain.state_dict().items()}
 
     def call(k: int) -> None:
         with numod.no_grad():
@@ -400,16 +400,19 @@ def draws(count: int, repeat: int) -> None:
     right = sorted(numod.rand(3).tolist() for _ in range(8 * count))
     numod.manual_seed(repeat)
 
-    def own(k: int) -> list:
+    def expected_of(k: int) -> list:
         generator = numod.Generator().manual_seed(k)
         return numod.rand(5, generator=generator).tolist()
 
-    found = together(
+    actual = together(
         count,
-        lambda k: ([(compiled if j % 2 else numod.rand)(*(() if j % 2 else (3,))).tolist() for j in range(8)], own(k)),
+        lambda k: (
+            [(compiled if j % 2 else numod.rand)(*(() if j % 2 else (3,))).tolist() for j in range(8)],
+            expected_of(k),
+        ),
     )
-    assert sorted(row for rows, _ in found for row in rows) == right
-    assert [each for _, each in found] == [own(k) for k in range(count)]
+    assert sorted(row for rows, _ in actual for row in rows) == right
+    assert [stream for _, stream in actual] == [expected_of(k) for k in range(count)]
 
 
 def settings(count: int, repeat: int) -> None:
@@ -439,9 +442,9 @@ def profiled(count: int, repeat: int) -> None:
     def watch(k: int) -> None:
         if k == 0:
             for _ in range(3):
-                with numod.profiler.profile(record_shapes=True, with_jit=True) as found:
+                with numod.profiler.profile(record_shapes=True, with_jit=True) as profiled:
                     x.sin().sum()
-                assert any(event.name == "numod::sin" for event in found.events())
+                assert any(event.name == "numod::sin" for event in profiled.events())
         else:
             same(numod.compile(lambda x: (x * repeat).sin())(x), (x * repeat).sin())
 
@@ -478,9 +481,9 @@ class Squares(numod.utils.data.Dataset):
 def loaded(count: int, repeat: int) -> None:
     """DataLoaders of several threads, in this process."""
     read = lambda k: list(numod.utils.data.DataLoader(Squares(), batch_size=4))  # noqa: E731
-    found = together(count, read)
-    for each in found:
-        same(each, read(0))
+    result = together(count, read)
+    for values in result:
+        same(values, read(0))
 
 
 HERE = [

@@ -105,8 +105,8 @@ def resnet18(torch):
 
         def _make_layer(self, planes, num_blocks, stride):
             layers = []
-            for each in [stride] + [1] * (num_blocks - 1):
-                layers.append(BasicBlock(self.in_planes, planes, each))
+            for block_stride in [stride] + [1] * (num_blocks - 1):
+                layers.append(BasicBlock(self.in_planes, planes, block_stride))
                 self.in_planes = planes
             return nn.Sequential(*layers)
 
@@ -234,7 +234,7 @@ def gpt(torch):
         def forward(self, x):
             B, T, C = x.size()
             q, k, v = self.c_attn(x).split(self.n_embd, dim=2)
-            q, k, v = (each.view(B, T, self.n_head, C // self.n_head).transpose(1, 2) for each in (q, k, v))
+            q, k, v = (tensor.view(B, T, self.n_head, C // self.n_head).transpose(1, 2) for tensor in (q, k, v))
             att = (q @ k.transpose(-2, -1)) * (1.0 / math.sqrt(k.size(-1)))
             att = att.masked_fill(self.bias[:, :, :T, :T] == 0, float("-inf"))
             y = F.softmax(att, dim=-1) @ v
@@ -412,8 +412,8 @@ def gcn(torch):
 
 
 MODELS = {
-    each.__name__: each
-    for each in (
+    layer.__name__: layer
+    for layer in (
         lenet,
         alexnet,
         resnet18,

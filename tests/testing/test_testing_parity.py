@@ -119,14 +119,14 @@ def test_verdicts(case, options):
 )
 @pytest.mark.filterwarnings("ignore:Passing `low==high`")
 def test_make_tensor(name, options):
-    found = []
+    results = []
     for library, make in ((numod, make_tensor), (torch, torch.testing.make_tensor)):
         try:
             result = make(120, 500, dtype=getattr(library, name), device="cpu", **options)
             values = result.detach().double()
             low, high = values.min().item(), values.max().item()
             bounds = (round(low), round(high)) if abs(low) < 1e3 else (low < -1e3, high > 1e3)
-            found.append(
+            results.append(
                 (
                     str(result.dtype).split(".")[1],
                     tuple(result.shape),
@@ -137,7 +137,7 @@ def test_make_tensor(name, options):
                 )
             )
         except Exception as error:
-            found.append((type(error), str(error).replace("torch", "numod")))
-    if isinstance(found[0][0], str) and name in ("float32", "float64", "float16", "bfloat16"):
-        found = [each[:-1] for each in found]  # whether a float is exactly zero is chance
-    assert found[0] == found[1]
+            results.append((type(error), str(error).replace("torch", "numod")))
+    if isinstance(results[0][0], str) and name in ("float32", "float64", "float16", "bfloat16"):
+        results = [outcome[:-1] for outcome in results]  # whether a float is exactly zero is chance
+    assert results[0] == results[1]

@@ -122,8 +122,8 @@ def test_images_on_dask(client, tmp_path) -> None:
     pixels = np.random.default_rng(1).integers(0, 256, (6, 5, 4, 3), dtype=np.uint8)
     for k in range(6):
         image.fromarray(pixels[k]).save(tmp_path / f"{k}.png")
-    found = predict(nn.Flatten(), tmp_path, client, batch_size=4)
-    assert numod.allclose(found, numod.from_numpy(pixels).permute(0, 3, 1, 2).reshape(6, -1) / 255)
+    result = predict(nn.Flatten(), tmp_path, client, batch_size=4)
+    assert numod.allclose(result, numod.from_numpy(pixels).permute(0, 3, 1, 2).reshape(6, -1) / 255)
 
 
 class _EndsItsWorkerOnce:
@@ -143,5 +143,5 @@ class _EndsItsWorkerOnce:
 @pytest.mark.mpi
 def test_a_lost_worker_is_replaced(client, tmp_path) -> None:
     x = examples(40)
-    found = predict(_EndsItsWorkerOnce(str(tmp_path / "ended")), x, client, batch_size=5)
-    assert (tmp_path / "ended").exists() and np.allclose(found.numpy(), x * 2)
+    result = predict(_EndsItsWorkerOnce(str(tmp_path / "ended")), x, client, batch_size=5)
+    assert (tmp_path / "ended").exists() and np.allclose(result.numpy(), x * 2)

@@ -22,24 +22,24 @@ def clock(step: float):
 
 def test_timeit_runs_as_often_as_told():
     calls = []
-    found = Timer("calls.append(1)", globals={"calls": calls}, timer=clock(3.0)).timeit(100)
+    result = Timer("calls.append(1)", globals={"calls": calls}, timer=clock(3.0)).timeit(100)
     assert (
         len(calls) == 102
-        and found.number_per_run == 100
-        and found.times == [0.03]
-        and found.mean == found.median == 0.03
-        and found.iqr == 0.0
+        and result.number_per_run == 100
+        and result.times == [0.03]
+        and result.mean == result.median == 0.03
+        and result.iqr == 0.0
     )
 
 
 def test_blocks_fill_the_time():
-    found = Timer("pass", timer=clock(0.03)).blocked_autorange(min_run_time=0.2)
-    assert found.number_per_run == 1 and len(found.raw_times) == 7 and sum(found.raw_times) >= 0.2
+    result = Timer("pass", timer=clock(0.03)).blocked_autorange(min_run_time=0.2)
+    assert result.number_per_run == 1 and len(result.raw_times) == 7 and sum(result.raw_times) >= 0.2
 
 
 def test_adaptive_blocks_end_when_the_noise_is_small():
-    found = Timer("pass", timer=clock(0.03)).adaptive_autorange(threshold=0.1)
-    assert len(found.raw_times) == 4 and found.meets_confidence(0.1)
+    result = Timer("pass", timer=clock(0.03)).adaptive_autorange(threshold=0.1)
+    assert len(result.raw_times) == 4 and result.meets_confidence(0.1)
 
 
 def test_threads_are_set_and_put_back():
@@ -134,7 +134,7 @@ def test_figures_that_the_noise_leaves() -> None:
     times = [1.0, 1.1, 0.9, 1.2, 0.8, 1.05, 0.95, 1.0]
     middle = sorted(times)[2:6]
     mean = sum(middle) / 4
-    interval = 1.645 * (sum((each - mean) ** 2 for each in middle) / 4) ** 0.5 / 2
+    interval = 1.645 * (sum((number - mean) ** 2 for number in middle) / 4) ** 0.5 / 2
     assert 10 < 1 / interval < 100 and Measurement(1, times, task).significant_figures == 1
     table = Compare([Measurement(1, [1.234567e-3] * 8, TaskSpec("x", "pass", label="L", description="D"))])
     table.trim_significant_figures()
@@ -169,7 +169,7 @@ def test_units_and_figures():
         ("s", 1.0),
     ]
     assert benchmark.unit_to_english("us") == "microsecond" and benchmark.ordered_unique([3, 1, 3, 2]) == [3, 1, 2]
-    assert [benchmark.trim_sigfig(each, 2) for each in (3.14159, 1234.0, 0.0123456, -987.0, 0.0)] == [
+    assert [benchmark.trim_sigfig(number, 2) for number in (3.14159, 1234.0, 0.0123456, -987.0, 0.0)] == [
         3.1,
         1200.0,
         0.012,

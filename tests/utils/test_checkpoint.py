@@ -124,10 +124,10 @@ def count_alive(run):
     out = run(layer, x)
     gc.disable()
     try:
-        between = sum(each() is not None for each in made)
+        between = sum(reference() is not None for reference in made)
         out.sum().backward()
         del out
-        return between, sum(each() is not None for each in made)
+        return between, sum(reference() is not None for reference in made)
     finally:
         gc.enable()
 
@@ -218,16 +218,16 @@ def test_a_reentrant_checkpoint_of_inputs_without_gradients_has_none():
 def test_compiled_parts_of_what_is_checkpointed(reentrant):
     layers = [nn.Linear(3, 4), nn.Linear(4, 3)]
     compiled = numod.compile(layers[0], options={"linked": False})
-    found = []
+    results = []
     for first in (layers[0], compiled, compiled, compiled):
         x = numod.linspace(-1, 1, 6).reshape(2, 3).requires_grad_()
         checkpoint(lambda x, first=first: layers[1](first(x).tanh()).sin(), x, use_reentrant=reentrant).sum().backward()
-        found.append([x.grad, *[parameter.grad for layer in layers for parameter in layer.parameters()]])
+        results.append([x.grad, *[parameter.grad for layer in layers for parameter in layer.parameters()]])
         for layer in layers:
             layer.zero_grad()
         compiled(x)
-    for gradients in found[1:]:
-        assert all(map(numod.allclose, gradients, found[0]))
+    for gradients in results[1:]:
+        assert all(map(numod.allclose, gradients, results[0]))
 
 
 def test_a_reentrant_checkpoint_takes_no_names():

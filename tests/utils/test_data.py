@@ -85,8 +85,8 @@ def test_the_base_classes_ask_for_their_methods():
         iter(IterableDataset())
     with pytest.raises(NotImplementedError, match="__iter__"):
         iter(Sampler())
-    for each in (Dataset(), IterableDataset(), Sampler()):
-        assert not hasattr(each, "__len__")
+    for dataset_ in (Dataset(), IterableDataset(), Sampler()):
+        assert not hasattr(dataset_, "__len__")
     assert Dataset[int]
 
 
@@ -95,9 +95,12 @@ def test_tensor_dataset():
     assert len(dataset) == 10
     features, label = dataset[3]
     assert (features.tolist(), label.item()) == ([6, 7], 3)
-    assert [each.tolist() for each in dataset[2:4]] == [[[4, 5], [6, 7]], [2, 3]]
-    assert [each.item() for each in dataset[-1][1:]] == [9]
-    assert [[each.tolist() for each in sample] for sample in dataset.__getitems__([1, 0])] == [[[2, 3], 1], [[0, 1], 0]]
+    assert [tensor.tolist() for tensor in dataset[2:4]] == [[[4, 5], [6, 7]], [2, 3]]
+    assert [tensor.item() for tensor in dataset[-1][1:]] == [9]
+    assert [[tensor.tolist() for tensor in sample] for sample in dataset.__getitems__([1, 0])] == [
+        [[2, 3], 1],
+        [[0, 1], 0],
+    ]
     with pytest.raises(IndexError):
         dataset[10]
 
@@ -314,7 +317,7 @@ def test_batch_sampler(size, drop, expected):
 
 def test_collate_numbers_and_text():
     ints, floats, flags = default_collate([1, 2]), default_collate([1.5, 2.0]), default_collate([True, False])
-    assert [(each.dtype, each.tolist()) for each in (ints, floats, flags)] == [
+    assert [(tensor.dtype, tensor.tolist()) for tensor in (ints, floats, flags)] == [
         (numod.int64, [1, 2]),
         (numod.float64, [1.5, 2.0]),
         (numod.bool, [True, False]),
@@ -374,7 +377,7 @@ def test_convert():
     assert default_convert(array).tolist() == [0, 1]
     assert default_convert(point).x.tolist() == [1.0]
     assert default_convert({"a": (array, 1)})["a"][0].tolist() == [0, 1]
-    assert [default_convert(each) for each in (1, "a", None, np.array(["x"]).tolist())] == [1, "a", None, ["x"]]
+    assert [default_convert(value) for value in (1, "a", None, np.array(["x"]).tolist())] == [1, "a", None, ["x"]]
     tensor = numod.ones(1)
     assert default_convert(tensor) is tensor
 
@@ -414,7 +417,7 @@ def test_shuffle_follows_the_generator():
 
 def test_rows_stay_together_when_shuffled():
     for features, label in DataLoader(rows(20), batch_size=6, shuffle=True):
-        assert features[:, 0].tolist() == [2 * each for each in label.tolist()]
+        assert features[:, 0].tolist() == [2 * number for number in label.tolist()]
 
 
 def test_samplers_and_collate_functions_of_ones_own():
@@ -437,7 +440,7 @@ def test_indices_that_are_no_ints():
 
 def test_indices_are_checked():
     assert labels(DataLoader(rows(), batch_sampler=[[-1, 0, -10]])) == [[9, 0, 0]]
-    assert [each.shape for each in next(iter(DataLoader(rows(), batch_sampler=[[]])))] == [(0, 2), (0,)]
+    assert [tensor.shape for tensor in next(iter(DataLoader(rows(), batch_sampler=[[]])))] == [(0, 2), (0,)]
     for bad in (10, -11):
         with pytest.raises(IndexError):
             next(iter(DataLoader(rows(), batch_sampler=[[0, bad]])))
@@ -452,7 +455,7 @@ def test_no_batching():
     assert list(DataLoader(Squares(3), batch_size=None)) == [0, 1, 4]
     loader = DataLoader([np.ones(2), np.zeros(2)], batch_size=None)
     assert not loader._auto_collation and DataLoader(Squares(3))._auto_collation
-    assert [each.tolist() for each in loader] == [[1, 1], [0, 0]]
+    assert [tensor.tolist() for tensor in loader] == [[1, 1], [0, 0]]
     assert len(loader) == 2
 
 
@@ -546,7 +549,7 @@ def test_streams_have_no_order_to_choose():
 def test_a_stream_longer_than_it_said_warns():
     loader = DataLoader(Stream(4, reported=3), batch_size=None)
     # list() would ask for the length: no warning before anybody relied on the length
-    assert [each for each in loader] == [0, 1, 2, 3]
+    assert [number for number in loader] == [0, 1, 2, 3]
     assert len(loader) == 3
     with pytest.warns(UserWarning, match="was reported to be 3 .* 4 samples"):
         list(loader)

@@ -25,8 +25,8 @@ def plain(value):
     if hasattr(value, "tolist") and hasattr(value, "dtype"):
         return str(value.dtype).split(".")[-1], value.tolist()
     if isinstance(value, dict):
-        return type(value).__name__, {key: plain(each) for key, each in value.items()}
-    return (type(value).__name__, [plain(each) for each in value]) if isinstance(value, (list, tuple)) else value
+        return type(value).__name__, {key: plain(entry) for key, entry in value.items()}
+    return (type(value).__name__, [plain(entry) for entry in value]) if isinstance(value, (list, tuple)) else value
 
 
 def outcome(name, call):
@@ -57,11 +57,11 @@ def streams(data):
 )
 def test_uneven_streams_come_in_the_same_order(options):
     """Up to where one stream has ended: from there on PyTorch's order depends on which message came first."""
-    found = {}
+    results = {}
     for name, (_, data) in LIBRARIES.items():
-        batches = [plain(each) for each in data.DataLoader(streams(data), num_workers=2, **options)]
-        found[name] = batches[:2], sorted(map(str, batches))
-    assert found["numod"] == found["torch"]
+        batches = [plain(batch) for batch in data.DataLoader(streams(data), num_workers=2, **options)]
+        results[name] = batches[:2], sorted(map(str, batches))
+    assert results["numod"] == results["torch"]
 
 
 @pytest.mark.parametrize(
@@ -93,14 +93,14 @@ def test_uneven_streams_come_in_the_same_order(options):
     ],
 )
 def test_collate_and_convert(batch):
-    found = [
+    results = [
         [
             outcome(name, lambda _, data: data.default_collate(batch)),
             outcome(name, lambda _, data: data.default_convert(batch)),
         ]
         for name in LIBRARIES
     ]
-    assert found[0] == found[1]
+    assert results[0] == results[1]
 
 
 CALLS = [
@@ -130,7 +130,7 @@ CALLS = [
     lambda _, d: d.BatchSampler(range(5), 0, False),
     lambda _, d: d.RandomSampler([]),
     lambda _, d: d.WeightedRandomSampler([1.0], 0),
-    lambda _, d: [len(each) for each in d.random_split(range(10), [0.35, 0.35, 0.3])],
+    lambda _, d: [len(subset) for subset in d.random_split(range(10), [0.35, 0.35, 0.3])],
     lambda _, d: d.random_split(range(10), [3, 3]),
     lambda _, d: d.ConcatDataset([]),
     lambda t, d: d.TensorDataset(t.zeros(2), t.zeros(3)),

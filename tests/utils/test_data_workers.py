@@ -146,9 +146,9 @@ def no_children_left():
 @pytest.mark.parametrize("size", [3, 40_000])  # through the pipe, and through shared memory
 def test_batches_equal_those_without_workers(method, size):
     alone = list(DataLoader(Samples(size=size), batch_size=4))
-    found = list(DataLoader(Samples(size=size), batch_size=4, num_workers=2, multiprocessing_context=method))
-    assert [batch["number"].tolist() for batch in found] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
-    for one, other in zip(alone, found, strict=True):
+    result = list(DataLoader(Samples(size=size), batch_size=4, num_workers=2, multiprocessing_context=method))
+    assert [batch["number"].tolist() for batch in result] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
+    for one, other in zip(alone, result, strict=True):
         assert one.keys() == other.keys() and type(other["point"]) is Point and one["point"].y == other["point"].y
         for name in ("tensor", "array", "number"):
             assert one[name].dtype is other[name].dtype and one[name].equal(other[name])
@@ -172,9 +172,9 @@ def test_options_mean_the_same_with_workers(options):
     if options.get("batch_sampler"):
         options = options | {"collate_fn": plain}
     alone = {name: value for name, value in options.items() if name != "prefetch_factor"}
-    expected = [each.tolist() if hasattr(each, "tolist") else each for each in DataLoader(Squares(), **alone)]
+    expected = [tensor.tolist() if hasattr(tensor, "tolist") else tensor for tensor in DataLoader(Squares(), **alone)]
     loader = DataLoader(Squares(), num_workers=2, **options)
-    assert [each.tolist() if hasattr(each, "tolist") else each for each in loader] == expected
+    assert [tensor.tolist() if hasattr(tensor, "tolist") else tensor for tensor in loader] == expected
     assert len(iter(loader)) == len(expected)
 
 
@@ -196,8 +196,8 @@ def test_shuffled_order_follows_the_seed():
 
 
 def test_out_of_order_gives_the_same_batches():
-    found = [batch.item() for batch in DataLoader(Squares(), num_workers=2, in_order=False)]
-    assert sorted(found) == [index * index for index in range(10)]
+    results = [batch.item() for batch in DataLoader(Squares(), num_workers=2, in_order=False)]
+    assert sorted(results) == [index * index for index in range(10)]
 
 
 def test_each_worker_has_seeds_of_its_own():
@@ -207,7 +207,7 @@ def test_each_worker_has_seeds_of_its_own():
 
     first = draw()
     assert first == draw() and first[1][3] == first[0][3] + 1
-    assert all(len({each[k] for each in first}) == 4 for k in range(3))
+    assert all(len({batch[k] for batch in first}) == 4 for k in range(3))
     assert list(DataLoader(Drawing(), batch_size=None, num_workers=2)) != first
 
 
@@ -223,8 +223,8 @@ def test_workers_know_who_they_are(method):
 def test_streams():
     def read(count, **options):
         return [
-            each if isinstance(each, int) else each.tolist()
-            for each in DataLoader(Stream(count), num_workers=2, **options)
+            tensor if isinstance(tensor, int) else tensor.tolist()
+            for tensor in DataLoader(Stream(count), num_workers=2, **options)
         ]
 
     assert read(11, batch_size=2) == [[0, 2], [1, 3], [4, 6], [5, 7], [8, 10], [9]]
@@ -237,7 +237,7 @@ def test_streams():
 
 def test_a_stream_that_every_worker_reads_whole_warns():
     loader = DataLoader(Stream(1, whole=True), batch_size=None, num_workers=2)
-    assert [each for each in loader] == [0, 0]  # list() would ask for the length
+    assert [batch for batch in loader] == [0, 0]  # list() would ask for the length
     assert len(loader) == 1
     with pytest.warns(
         UserWarning,
@@ -354,13 +354,13 @@ def test_messages_keep_subclasses_flags_and_views():
         "half": numod.ones(2).bfloat16(),
         "flag": numod.tensor(True),
     }
-    found = transport.unpack([memoryview(bytearray(part)) for part in transport.pack(sent)])
-    assert type(found["parameter"]) is numod.nn.Parameter and found["parameter"].requires_grad
+    result = transport.unpack([memoryview(bytearray(part)) for part in transport.pack(sent)])
+    assert type(result["parameter"]) is numod.nn.Parameter and result["parameter"].requires_grad
     for name, value in sent.items():
         assert (
-            found[name].tolist() == value.tolist()
-            and found[name].dtype is value.dtype
-            and found[name].shape == value.shape
+            result[name].tolist() == value.tolist()
+            and result[name].dtype is value.dtype
+            and result[name].shape == value.shape
         )
 
 
@@ -428,10 +428,10 @@ def test_control_c_leaves_no_process_behind(tmp_path, method, to):
 
 def test_stack_dataset():
     pairs = StackDataset(Squares(), range(10))
-    named = StackDataset(square=Squares(), index=TensorDataset(numod.arange(10)))
+    stacked = StackDataset(square=Squares(), index=TensorDataset(numod.arange(10)))
     assert (len(pairs), pairs[3], pairs.__getitems__([1, 2])) == (10, (9, 3), [(1, 1), (4, 2)])
-    assert named[2]["square"] == 4 and [
-        each.tolist() for each in next(iter(DataLoader(named, batch_size=2)))["index"]
+    assert stacked[2]["square"] == 4 and [
+        tensor.tolist() for tensor in next(iter(DataLoader(stacked, batch_size=2)))["index"]
     ] == [[0, 1]]
     for arguments, keywords, message in (
         ((), {}, "At least one"),
@@ -447,13 +447,13 @@ def test_stack_dataset():
 )
 def test_distributed_sampler(shuffle, drop_last, total):
     shares = [DistributedSampler(range(10), 3, rank, shuffle=shuffle, drop_last=drop_last, seed=4) for rank in range(3)]
-    found = [list(share) for share in shares]
-    assert {len(each) for each in found} == {len(shares[0])} == {total // 3}
-    assert set(range(10)) >= set(sum(found, [])) and len(set(sum(found, []))) == min(total, 10)
+    results = [list(share) for share in shares]
+    assert {len(share) for share in results} == {len(shares[0])} == {total // 3}
+    assert set(range(10)) >= set(sum(results, [])) and len(set(sum(results, []))) == min(total, 10)
     if not shuffle:
-        assert found[1][:3] == [1, 4, 7]
+        assert results[1][:3] == [1, 4, 7]
     shares[0].set_epoch(1)
-    assert (list(shares[0]) != found[0]) is shuffle
+    assert (list(shares[0]) != results[0]) is shuffle
     assert list(DistributedSampler([0], 3, 2)) == [0]
     with pytest.raises(ValueError, match="Invalid rank 3"):
         DistributedSampler(range(3), 3, 3)

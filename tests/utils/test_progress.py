@@ -55,11 +55,11 @@ def test_nested_lines_go_below_and_vanish():
 
 def test_lengths():
     log = io.StringIO()
-    assert list(progress((each for each in "ab"), file=log)) == ["a", "b"]
+    assert list(progress((letter for letter in "ab"), file=log)) == ["a", "b"]
     assert log.getvalue().startswith("2 [00:00, ")
-    assert len(progress(iter("ab"))) == len(progress("ab")) == len(progress((each for each in "ab"), total=2)) == 2
+    assert len(progress(iter("ab"))) == len(progress("ab")) == len(progress((letter for letter in "ab"), total=2)) == 2
     with pytest.raises(TypeError, match="pass total="):
-        len(progress(each for each in "ab"))
+        len(progress(letter for letter in "ab"))
     empty = io.StringIO()
     assert list(progress([], file=empty)) == [] and empty.getvalue().startswith("0 [")
 

@@ -24,19 +24,19 @@ class LeNet(nn.Module):
 
 
 def test_lenet():
-    found = summary(LeNet(), (1, 1, 28, 28), verbose=0)
-    assert found.total_params == found.trainable_params == 61_706
-    assert found.total_mult_adds == 6 * 28 * 28 * 25 + 16 * 10 * 10 * 150 + 400 * 120 + 120 * 84 + 84 * 10
-    layers = {f"{type(each.module).__name__}: {each.depth}-{each.index}": each for each in found.summary_list}
+    result = summary(LeNet(), (1, 1, 28, 28), verbose=0)
+    assert result.total_params == result.trainable_params == 61_706
+    assert result.total_mult_adds == 6 * 28 * 28 * 25 + 16 * 10 * 10 * 150 + 400 * 120 + 120 * 84 + 84 * 10
+    layers = {f"{type(row.module).__name__}: {row.depth}-{row.index}": row for row in result.summary_list}
     assert layers["Conv2d: 2-4"].output_size == [1, 16, 10, 10] and layers["Conv2d: 2-4"].parameters == 2416
     assert layers["Sequential: 1-1"].mult_adds == 117_600 + 240_000
-    assert (found.total_input, found.total_param_bytes) == (28 * 28 * 4, 61_706 * 4)
+    assert (result.total_input, result.total_param_bytes) == (28 * 28 * 4, 61_706 * 4)
 
 
 def test_the_table(capsys):
-    found = summary(LeNet(), (1, 28, 28), batch_dim=0, depth=1, row_settings=("var_names",))
+    result = summary(LeNet(), (1, 28, 28), batch_dim=0, depth=1, row_settings=("var_names",))
     text = capsys.readouterr().out
-    assert str(found) == text.rstrip("\n")
+    assert str(result) == text.rstrip("\n")
     lines = text.splitlines()
     assert (
         lines[3].split() == ["LeNet", "[1,", "10]", "61,706", "416,520"]
@@ -48,9 +48,9 @@ def test_the_table(capsys):
 
 def test_shared_modules_are_counted_once():
     layer = nn.Linear(4, 4)
-    found = summary(nn.Sequential(layer, nn.ReLU(), layer), (2, 4), verbose=0)
-    assert found.total_params == 20 and found.total_mult_adds == 2 * 2 * 16
-    assert [each.text("num_params") for each in found.summary_list] == ["20", "20", "--", "(recursive)"]
+    result = summary(nn.Sequential(layer, nn.ReLU(), layer), (2, 4), verbose=0)
+    assert result.total_params == 20 and result.total_mult_adds == 2 * 2 * 16
+    assert [row.text("num_params") for row in result.summary_list] == ["20", "20", "--", "(recursive)"]
 
 
 def test_recurrent_layers_and_attention():
@@ -70,7 +70,7 @@ def test_data_keywords_modes_and_frozen_parameters():
 
     model = Two()
     model.first.bias.requires_grad_(False)
-    found = summary(
+    result = summary(
         model,
         input_data={"x": numod.ones(1, 3), "y": numod.ones(1, 2)},
         scale=2.0,
@@ -78,7 +78,7 @@ def test_data_keywords_modes_and_frozen_parameters():
         col_names=("trainable", "input_size"),
         verbose=0,
     )
-    assert model.training and model.drop.training and found.trainable_params == 6 and "Partial" in str(found)
+    assert model.training and model.drop.training and result.trainable_params == 6 and "Partial" in str(result)
     assert not model._forward_hooks and not model.first._forward_pre_hooks
 
 
@@ -102,9 +102,11 @@ def test_memory_of_outputs_and_the_time_of_a_second_pass():
             calls.append(self.training)
             return x.repeat(250, 1)
 
-    found = summary(nn.Sequential(Counted()), (4, 10), col_names=("memory", "time"), mode="eval", verbose=0)
+    result = summary(nn.Sequential(Counted()), (4, 10), col_names=("memory", "time"), mode="eval", verbose=0)
     assert (
-        calls == [False, False] and "0.04" in found.summary_list[1].text("memory") and found.summary_list[1].seconds > 0
+        calls == [False, False]
+        and "0.04" in result.summary_list[1].text("memory")
+        and result.summary_list[1].seconds > 0
     )
     summary(Counted(), (4, 10), verbose=0)
     assert len(calls) == 3

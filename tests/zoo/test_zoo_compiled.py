@@ -44,6 +44,6 @@ def test_twenty_steps(name: str) -> None:
     with numod.no_grad():
         for _ in range(2):
             for a, b in zip(
-                *(each if isinstance(each, tuple) else (each,) for each in (compiled(*inputs), other(*inputs)))
+                *(output if isinstance(output, tuple) else (output,) for output in (compiled(*inputs), other(*inputs)))
             ):
                 assert numod.allclose(a, b, rtol=1e-4, atol=1e-5)

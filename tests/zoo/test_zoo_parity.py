@@ -20,9 +20,9 @@ OPTIMIZERS = {
 }
 
 
-def close(found: object, expected: object, name: str, tolerance: float = 1e-4) -> None:
+def close(actual: object, expected: object, name: str, tolerance: float = 1e-4) -> None:
     scale = float(np.abs(expected).max()) + 1e-6
-    np.testing.assert_allclose(found / scale, expected / scale, atol=tolerance, err_msg=name)
+    np.testing.assert_allclose(actual / scale, expected / scale, atol=tolerance, err_msg=name)
 
 
 @pytest.mark.parametrize("name", zoo.MODELS)
@@ -40,7 +40,7 @@ def test_forward_backward_and_three_steps(name: str) -> None:
     for step in range(3):
         mine.zero_grad(), other.zero_grad()
         outputs, expected = ours(*inputs), theirs(*other_inputs)
-        for a, b in zip(*(each if isinstance(each, tuple) else (each,) for each in (outputs, expected))):
+        for a, b in zip(*(output if isinstance(output, tuple) else (output,) for output in (outputs, expected))):
             close(a.detach().numpy(), b.detach().numpy(), f"output of step {step}")
         loss, other_loss = loss_of(outputs), other_loss_of(expected)
         loss.backward(), other_loss.backward()
@@ -67,6 +67,6 @@ def test_compiled(name: str) -> None:
     with numod.no_grad():
         expected = model(*inputs)
         for _ in range(3):
-            found = compiled(*inputs)
-            for a, b in zip(*(each if isinstance(each, tuple) else (each,) for each in (found, expected))):
+            actual = compiled(*inputs)
+            for a, b in zip(*(output if isinstance(output, tuple) else (output,) for output in (actual, expected))):
                 close(a.numpy(), b.numpy(), name, 1e-5)

@@ -39,7 +39,7 @@ def converted(number: float, target: str) -> int:
 @pytest.mark.parametrize("source", FLOATS)
 def test_numbers_out_of_range(source: str, target: str) -> None:
     x = numod.tensor(NUMBERS, dtype=numod.float64).to(getattr(numod, source))
-    expected = [converted(each.real, target) for each in x.tolist()]
+    expected = [converted(value.real, target) for value in x.tolist()]
     assert x.to(getattr(numod, target)).tolist() == expected
 
 
@@ -67,7 +67,7 @@ def test_the_same_at_every_place(number: float, target: str) -> None:
             numod.full((2, size, 3), number)[:, ::2, 1].to(kind),
             numod.zeros(size, dtype=kind).copy_(x),
         ]
-        assert {each for result in results for each in result.flatten().tolist()} == {wanted}
+        assert {element for result in results for element in result.flatten().tolist()} == {wanted}
 
 
 def test_the_same_in_threads() -> None:
@@ -83,8 +83,8 @@ def test_places_that_no_index_can_hold_are_outside() -> None:
     """Of a grid: of PyTorch's result the finite places, next to which are others."""
     grid = numod.tensor([[[[0.0, 0.0], [1e30, 0.0], [-1e30, 1e30], [math.inf, 0.0], [-math.inf, 0.0]]]])
     for mode in ("bilinear", "nearest", "bicubic"):
-        found = F.grid_sample(numod.ones(1, 1, 5, 5), grid, mode=mode, align_corners=True).flatten().tolist()
-        assert found[0] == pytest.approx(1.0) and all(each == 0 or math.isnan(each) for each in found[1:])
+        result = F.grid_sample(numod.ones(1, 1, 5, 5), grid, mode=mode, align_corners=True).flatten().tolist()
+        assert result[0] == pytest.approx(1.0) and all(element == 0 or math.isnan(element) for element in result[1:])
     assert numod.histc(numod.tensor([0.5, 1e30, -1e30]), 4, 0, 1).sum() == 1
 
 

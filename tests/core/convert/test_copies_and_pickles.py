@@ -153,7 +153,7 @@ def test_pickles_keep_the_order_of_dimensions_in_memory():
 def test_a_tensor_in_a_list_is_a_number_whatever_its_shape():
     """`numod.tensor([loss, loss])` of losses of shape (1,) was a column."""
     one = numod.ones(1)
-    assert [tuple(numod.tensor(each).shape) for each in ([one, one], [one[0], one], [one.reshape(1, 1)], [[one], [2]],
+    assert [tuple(numod.tensor(nested).shape) for nested in ([one, one], [one[0], one], [one.reshape(1, 1)], [[one], [2]],
         [np.ones(1), one])] == [
         (2,), (2,), (1,), (2, 1), (2, 1),
     ]  # fmt: skip

@@ -95,13 +95,13 @@ def test_copies_where_asked():
     assert np.from_dlpack(x, copy=True).tolist() == [0, 1, 2]
 
 
-@pytest.mark.parametrize(("given", "error", "words"), [
+@pytest.mark.parametrize(("arguments", "error", "words"), [
     (5, RuntimeError, "expected an array"), (np.arange(3)[::-1], ValueError, "negative strides"), (np.arange(3, dtype=np.uint64), TypeError, "no dtype"),
     (np.arange(3, dtype=np.uint32), TypeError, "32 bits"),
 ], ids=["number", "reversed", "uint64", "uint32"])  # fmt: skip
-def test_what_does_not_fit_is_refused(given, error, words):
+def test_what_does_not_fit_is_refused(arguments, error, words):
     with pytest.raises(error, match=words):
-        numod.from_dlpack(given)
+        numod.from_dlpack(arguments)
 
 
 def test_a_tensor_of_the_cpu_has_no_cuda_interface():
@@ -136,9 +136,13 @@ def test_mapped_files(tmp_path):
     path = tmp_path / "numbers"
     shared = numod.from_file(str(path), shared=True, size=3, dtype=numod.int16)
     shared[1] = 7
-    own = numod.from_file(str(path), size=3, dtype=numod.int16)
-    own[0] = 1
-    assert path.read_bytes() == bytes([0, 0, 7, 0, 0, 0]) and own.tolist() == [1, 7, 0] and shared.tolist() == [0, 7, 0]
+    private = numod.from_file(str(path), size=3, dtype=numod.int16)
+    private[0] = 1
+    assert (
+        path.read_bytes() == bytes([0, 0, 7, 0, 0, 0])
+        and private.tolist() == [1, 7, 0]
+        and shared.tolist() == [0, 7, 0]
+    )
     with pytest.raises(RuntimeError, match="9 elements of numod.float32 are 36 bytes, but .* has 6"):
         numod.from_file(str(path), size=9)
     with pytest.raises(RuntimeError, match="unable to open file .*missing"):

@@ -196,9 +196,9 @@ def test_dlpack_with_numod():
 
 def test_dlpack_refuses_to_cut_the_tape():
     x = numod.ones(2, requires_grad=True)
-    for each in (x, x * 2):
+    for tensor in (x, x * 2):
         with pytest.raises((BufferError, RuntimeError), match="require gradient"):
-            np.from_dlpack(each)
+            np.from_dlpack(tensor)
     assert np.from_dlpack(x.detach()).tolist() == [1.0, 1.0]
 
 
@@ -345,8 +345,8 @@ def test_tolist():
     assert numod.tensor(3).tolist() == 3 and numod.zeros(2, 0).tolist() == [[], []]
     assert numod.tensor([[1, 2], [3, 4]]).t().tolist() == [[1, 3], [2, 4]]
     assert [
-        type(each)
-        for each in (numod.tensor([True]).tolist()[0], numod.tensor([1]).tolist()[0], numod.tensor([1.0]).tolist()[0])
+        type(number)
+        for number in (numod.tensor([True]).tolist()[0], numod.tensor([1]).tolist()[0], numod.tensor([1.0]).tolist()[0])
     ] == [bool, int, float]
     assert numod.ones(2, requires_grad=True).tolist() == [1.0, 1.0]
 

@@ -426,12 +426,12 @@ def test_old_constructor():
 
 @pytest.mark.parametrize("value", [-0.0, float("nan"), float("-inf"), 3, True])
 def test_full_keeps_every_value(value):
-    found = numod.full((3,), value)
-    np.testing.assert_array_equal(found.numpy(), np.full(3, value))
+    result = numod.full((3,), value)
+    np.testing.assert_array_equal(result.numpy(), np.full(3, value))
     assert (
-        (np.signbit(found.numpy()) == np.signbit(np.full(3, value))).all()
+        (np.signbit(result.numpy()) == np.signbit(np.full(3, value))).all()
         if isinstance(value, float)
-        else found.dtype in (numod.int64, numod.bool)
+        else result.dtype in (numod.int64, numod.bool)
     )
 
 

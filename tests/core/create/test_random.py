@@ -57,8 +57,8 @@ def test_whole_numbers_that_a_dtype_does_not_hold_exactly(write):
 
 
 def test_known_answer_of_uniform_numbers():
-    found = numod.rand(4, generator=numod.Generator().manual_seed(0))
-    assert found.tolist() == [(word >> 8) / 2**24 for word in VECTORS[0][2]]
+    result = numod.rand(4, generator=numod.Generator().manual_seed(0))
+    assert result.tolist() == [(word >> 8) / 2**24 for word in VECTORS[0][2]]
 
 
 @pytest.mark.parametrize("seed", [0, 1, -1, 2**63 - 1, 2**64 - 1, -(2**63), 0x123456789ABCDEF])
@@ -218,13 +218,13 @@ def kolmogorov(values, distribution):
 
 
 def normal_distribution(x):
-    return np.array([0.5 * math.erfc(-each / math.sqrt(2)) for each in x])
+    return np.array([0.5 * math.erfc(-bound / math.sqrt(2)) for bound in x])
 
 
 def test_uniform():
     x = numod.rand(N, generator=numod.Generator().manual_seed(1)).numpy()
     assert 0 <= x.min() and x.max() < 1
-    assert kolmogorov(x, lambda each: each) < 1.63
+    assert kolmogorov(x, lambda bound: bound) < 1.63
     assert abs(np.corrcoef(x[:-1], x[1:])[0, 1]) < 0.02
 
 
@@ -319,7 +319,7 @@ def test_bernoulli():
 def test_filling_in_place():
     generator = numod.Generator().manual_seed(1)
     x = numod.zeros(N)
-    assert kolmogorov((x.uniform_(-2, 4, generator=generator).numpy() + 2) / 6, lambda each: each) < 1.63
+    assert kolmogorov((x.uniform_(-2, 4, generator=generator).numpy() + 2) / 6, lambda bound: bound) < 1.63
     assert kolmogorov((x.normal_(1, 3, generator=generator).numpy() - 1) / 3, normal_distribution) < 1.63
     assert set(x.random_(3, generator=generator).tolist()) == {0.0, 1.0, 2.0}
     assert abs(x.bernoulli_(0.7, generator=generator).numpy().mean() - 0.7) < 0.01
@@ -390,14 +390,14 @@ def test_a_strided_fill_leaves_the_rest():
 
 @pytest.mark.parametrize("make", [numod.rand, numod.randn], ids=["rand", "randn"])
 def test_numbers_do_not_depend_on_threads(make):
-    before, found = numod.get_num_threads(), []
+    before, results = numod.get_num_threads(), []
     try:
         for threads in (1, 2):
             numod.set_num_threads(threads)
-            found.append(make(300_000, generator=numod.Generator().manual_seed(4)).numpy())
+            results.append(make(300_000, generator=numod.Generator().manual_seed(4)).numpy())
     finally:
         numod.set_num_threads(before)
-    assert (found[0] == found[1]).all()
+    assert (results[0] == results[1]).all()
 
 
 def test_a_long_draw_begins_like_a_short_one():
@@ -512,8 +512,8 @@ def test_states_are_bytes(seeded):
     state = numod.get_rng_state()
     assert state.dtype is numod.uint8 and state.shape == (16,)
     first = draw()
-    for each in (state.byte(), state.clone(), state.view(numod.int64)):
-        numod.set_rng_state(each)
+    for malformed in (state.byte(), state.clone(), state.view(numod.int64)):
+        numod.set_rng_state(malformed)
         assert draw() == first
     for wrong in (state[:8], state.float(), state.view(numod.int64)[:1]):
         with pytest.raises((TypeError, RuntimeError), match="RNG state"):

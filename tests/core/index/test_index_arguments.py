@@ -13,7 +13,7 @@ def test_an_index_without_dimensions_makes_a_view(dtype):
     x[:, 1][i] = 7
     assert x.tolist() == [[0, 0], [5, 7], [0, 0]] and x[i, numod.tensor(0)].data_ptr() == x[1].data_ptr()
     y = numod.arange(24).reshape(2, 3, 4)
-    assert [tuple(each.shape) for each in (y[i, [0, 1]], y[[0, 1], i], y[[0, 1], :, i], y[i, :, i])] == [
+    assert [tuple(tensor.shape) for tensor in (y[i, [0, 1]], y[[0, 1], i], y[[0, 1], :, i], y[i, :, i])] == [
         (2, 4),
         (2, 4),
         (2, 3),

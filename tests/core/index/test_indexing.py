@@ -117,7 +117,7 @@ def expression(seed):
         elif kind == "full":
             items.append(slice(None))
         elif kind == "array":
-            sizes = [choice.choice([1, each]) for each in whole[choice.randint(0, len(whole) - 1) :]]
+            sizes = [choice.choice([1, extent]) for extent in whole[choice.randint(0, len(whole) - 1) :]]
             array = np.array([choice.randint(-n, n - 1) for _ in range(int(np.prod(sizes)))]).reshape(sizes)
             items.append(array.tolist() if choice.random() < 0.3 else array)
         else:
@@ -427,8 +427,8 @@ def test_a_tensor_of_no_dimensions_counts_as_a_number() -> None:
 @pytest.mark.parametrize("shape", [(7,), (3, 5), (2, 3, 4), (0, 3), ()])
 def test_places_of_nonzero_elements(shape):
     x = np.random.default_rng(0).integers(0, 2, shape)
-    found = numod.tensor(x).nonzero()
-    assert np.array_equal(found.numpy(), np.argwhere(x)) and found.dtype is numod.int64
+    result = numod.tensor(x).nonzero()
+    assert np.array_equal(result.numpy(), np.argwhere(x)) and result.dtype is numod.int64
     if shape:
         assert all(
             np.array_equal(a.numpy(), b)
@@ -457,10 +457,10 @@ def test_a_number_is_written_where_a_mask_is_true(dtype, value):
     x, mask = numod.arange(24).reshape(4, 6).to(getattr(numod, dtype)), numod.arange(24).reshape(4, 6) % 5 == 0
     if dtype in ("int64", "int8") and value != value:
         return  # what NaN becomes is undefined
-    for each in (mask, mask[:, 1]):
+    for tensor in (mask, mask[:, 1]):
         whole, expected = x.clone(), x.numpy().copy()
-        whole[each] = value
-        expected[each.numpy()] = np.asarray(value).astype(expected.dtype)
+        whole[tensor] = value
+        expected[tensor.numpy()] = np.asarray(value).astype(expected.dtype)
         assert np.array_equal(whole.numpy(), expected, equal_nan=dtype.startswith("float"))
 
 

@@ -32,22 +32,24 @@ def flat(results: object) -> list:
 
 def same(function, *arrays: np.ndarray, tolerance: float = 1e-8) -> None:
     """Results, gradients and gradients of gradients."""
-    found = []
+    by_library = []
     for t in (numod, torch):
         inputs = [t.tensor(array, requires_grad=array.dtype.kind == "f") for array in arrays]
         results = flat(function(t, *inputs))
-        kept = [
+        distinct = [
             tuple(result.detach().numpy() for result in results),
             [str(result.dtype).split(".")[1] for result in results],
         ]
         loss = sum((result * result).sum() for result in results if result.requires_grad)
         if any(result.requires_grad for result in results):
             first = t.autograd.grad(loss, inputs, create_graph=True)
-            second = t.autograd.grad(sum((each * each).sum() for each in first), inputs, allow_unused=True)
-            kept[0] += tuple(each.detach().numpy() for each in (*first, *(each for each in second if each is not None)))
-        found.append(kept)
-    assert found[0][1] == found[1][1] and len(found[0][0]) == len(found[1][0])
-    for mine, theirs in zip(found[0][0], found[1][0]):
+            second = t.autograd.grad(sum((result * result).sum() for result in first), inputs, allow_unused=True)
+            distinct[0] += tuple(
+                gradient.detach().numpy() for gradient in (*first, *(array for array in second if array is not None))
+            )
+        by_library.append(distinct)
+    assert by_library[0][1] == by_library[1][1] and len(by_library[0][0]) == len(by_library[1][0])
+    for mine, theirs in zip(by_library[0][0], by_library[1][0]):
         assert mine.shape == theirs.shape
         np.testing.assert_allclose(mine, theirs, rtol=1e-6, atol=tolerance)
 
@@ -163,7 +165,7 @@ def test_out_and_names() -> None:
     )
     for name in ("qr", "svd", "eigh", "inv_ex", "lu_factor", "lu", "cholesky_ex", "lu_factor_ex"):
         mine, theirs = (type(getattr(t.linalg, name)(t.eye(2))) for t in (numod, torch))
-        assert mine.__name__ == theirs.__name__ and all(hasattr(theirs, each) for each in mine.__match_args__)
+        assert mine.__name__ == theirs.__name__ and all(hasattr(theirs, field) for field in mine.__match_args__)
 
 
 def test_infinite_matrices_have_a_result() -> None:

@@ -16,7 +16,7 @@ SQUARE, TALL, RIGHT = RNG.standard_normal((2, 3, 3)), RNG.standard_normal((4, 2)
 POSITIVE = SQUARE @ SQUARE.swapaxes(-1, -2) + np.eye(3)
 
 
-def given(array: np.ndarray) -> numod.Tensor:
+def tensor_of(array: np.ndarray) -> numod.Tensor:
     return numod.tensor(array, requires_grad=True)
 
 
@@ -57,15 +57,15 @@ def test_factors_multiply_to_the_matrix(function, array: np.ndarray) -> None:
     (lambda x: linalg.lu(x)[1:], TALL, False), (lambda x: linalg.lu(x)[1:], TALL.T, False), (linalg.matrix_exp, SQUARE[0], True), (lambda x: linalg.solve_triangular(x, x[:, :1], upper=True), SQUARE[0], True), (lambda x: linalg.norm(x, "nuc"), TALL, False),
 ])  # fmt: skip
 def test_gradients(function, array: np.ndarray, twice: bool) -> None:
-    x = given(array)
+    x = tensor_of(array)
     assert gradcheck(function, [x])
     assert not twice or gradgradcheck(function, [x])
 
 
 def test_layouts() -> None:
     x = numod.tensor(SQUARE)
-    for each in (x.mT, x[:, 1:, 1:], x[:1].expand(4, 3, 3), x.permute(2, 0, 1)[:2, :, :2]):
-        np.testing.assert_allclose(linalg.inv(each).numpy(), np.linalg.inv(each.numpy()), rtol=1e-10)
+    for tensor in (x.mT, x[:, 1:, 1:], x[:1].expand(4, 3, 3), x.permute(2, 0, 1)[:2, :, :2]):
+        np.testing.assert_allclose(linalg.inv(tensor).numpy(), np.linalg.inv(tensor.numpy()), rtol=1e-10)
 
 
 def test_what_is_refused_says_where() -> None:
@@ -224,7 +224,7 @@ def test_a_negative_tolerance_is_the_machine_precision() -> None:
 
 @pytest.mark.parametrize("a", [TALL, TALL.T, SQUARE])
 def test_gradients_of_least_squares(a: np.ndarray) -> None:
-    inputs = given(a), given(RNG.standard_normal((*a.shape[:-1], 2)))
+    inputs = tensor_of(a), tensor_of(RNG.standard_normal((*a.shape[:-1], 2)))
     for check in (gradcheck, gradgradcheck):
         assert check(lambda a, b: linalg.lstsq(a, b).solution, inputs)
 
@@ -252,9 +252,9 @@ def test_a_matrix_with_nan_is_not_positive_definite():
 def test_pseudoinverses_with_a_tolerance_for_each_matrix():
     a = numod.tensor(RNG.standard_normal((2, 4, 3)))
     middle = numod.linalg.svdvals(a)[:, 1]
-    found = numod.linalg.pinv(a, atol=middle + 1e-9, rtol=numod.zeros(2))
+    result = numod.linalg.pinv(a, atol=middle + 1e-9, rtol=numod.zeros(2))
     for k in range(2):
-        np.testing.assert_allclose(found[k], numod.linalg.pinv(a[k], atol=middle[k].item() + 1e-9), atol=1e-12)
+        np.testing.assert_allclose(result[k], numod.linalg.pinv(a[k], atol=middle[k].item() + 1e-9), atol=1e-12)
 
 
 def test_tensorsolve_of_nothing():
@@ -275,14 +275,14 @@ def test_gradients_of_eigenvectors_are_hermitian(dtype: numod.dtype) -> None:
 )
 def test_a_matrix_with_nan_has_nothing_else(matrix):
     batch = numod.tensor([matrix, [[2.0, 0.0], [0.0, 1.0]]], requires_grad=True)
-    for found in (
+    for actual in (
         numod.det(batch),
         numod.logdet(batch),
         numod.linalg.slogdet(batch)[1],
         numod.inverse(batch),
         numod.linalg.solve(batch, numod.ones(2, 2, 1)),
     ):
-        assert found[0].isnan().all() and found[1].isfinite().all()
+        assert actual[0].isnan().all() and actual[1].isfinite().all()
     assert numod.linalg.slogdet(batch)[0].tolist() == [0.0, 1.0]
     (gradient,) = numod.autograd.grad(numod.det(batch).sum(), batch)
     assert gradient[0].isnan().all() and gradient[1].tolist() == [[1.0, 0.0], [0.0, 2.0]]
@@ -292,10 +292,10 @@ def test_gradients_of_lobpcg_are_those_of_all_eigenvectors():
     a = numod.diag(numod.arange(1.0, 10.0, dtype=numod.float64)) + 0.1
     a.requires_grad_()
     values, vectors = numod.lobpcg(a, k=2)
-    (found,) = numod.autograd.grad(values.sum() + vectors.abs().sum(), a)
+    (actual,) = numod.autograd.grad(values.sum() + vectors.abs().sum(), a)
     values, vectors = numod.linalg.eigh(a)
     (wanted,) = numod.autograd.grad(values[-2:].sum() + vectors[:, -2:].abs().sum(), a)
-    np.testing.assert_allclose(found.numpy(), wanted.numpy(), atol=1e-10)
+    np.testing.assert_allclose(actual.numpy(), wanted.numpy(), atol=1e-10)
 
 
 def test_older_functions_name_their_successor_at_the_callers_line():

@@ -37,11 +37,11 @@ def test_a_histograms_range_may_be_one_point():
 def test_segments_are_reduced(reduce, reference):
     x = np.random.default_rng(0).normal(size=(2, 5, 3))
     lengths = [[1, 4], [3, 2]]
-    found = numod.segment_reduce(numod.tensor(x), reduce, lengths=numod.tensor(lengths), axis=1)
+    actual = numod.segment_reduce(numod.tensor(x), reduce, lengths=numod.tensor(lengths), axis=1)
     wanted = [[reference(part, axis=0) for part in np.split(row, [first])] for row, (first, _) in zip(x, lengths)]
-    np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-12)
+    np.testing.assert_allclose(actual.numpy(), wanted, rtol=1e-12)
     flat = numod.tensor(x[0], requires_grad=True)
-    numod.autograd.gradcheck(lambda each: numod.segment_reduce(each, reduce, offsets=numod.tensor([0, 2, 5])), flat)
+    numod.autograd.gradcheck(lambda values: numod.segment_reduce(values, reduce, offsets=numod.tensor([0, 2, 5])), flat)
     empty = numod.segment_reduce(numod.ones(2), reduce, lengths=numod.tensor([0, 2]), initial=3)
     assert empty[0].item() == 3
     with pytest.raises(RuntimeError, match="to sum to data.size"):

@@ -37,10 +37,10 @@ EXTREME = np.array(
 @pytest.mark.parametrize("name", UNARY)
 def test_functions_of_one_number(name: str) -> None:
     for array in (X, X.astype(np.complex64)):
-        found = getattr(numod.tensor(array), name)().numpy()
+        actual = getattr(numod.tensor(array), name)().numpy()
         expected = UNARY[name](array)
-        assert found.dtype == expected.dtype
-        np.testing.assert_allclose(found, expected, rtol=1e-13 if array is X else 1e-5)
+        assert actual.dtype == expected.dtype
+        np.testing.assert_allclose(actual, expected, rtol=1e-13 if array is X else 1e-5)
 
 
 @pytest.mark.parametrize("name", ["sqrt", "abs", "angle", "conj", "isnan", "isinf", "isfinite", "tanh"])
@@ -55,10 +55,10 @@ def test_extreme_numbers(name: str) -> None:
 def test_functions_at_infinities(name: str) -> None:
     parts = [-np.inf, -2.0, -0.0, 0.0, 1.0, np.inf]
     array = np.array([complex(a, b) for a in parts for b in parts if np.isinf([a, b]).any()] + [1e200 + 3e200j])
-    found = getattr(numod.tensor(array), name)().numpy()
-    expected = np.array([getattr(cmath, name)(each) for each in array])
-    np.testing.assert_allclose(found.real, expected.real, rtol=1e-14)
-    np.testing.assert_allclose(found.imag, expected.imag, rtol=1e-14)
+    actual = getattr(numod.tensor(array), name)().numpy()
+    expected = np.array([getattr(cmath, name)(number) for number in array])
+    np.testing.assert_allclose(actual.real, expected.real, rtol=1e-14)
+    np.testing.assert_allclose(actual.imag, expected.imag, rtol=1e-14)
     assert numod.tensor([complex(-np.inf, np.inf)]).exp().item() == 0
     assert numod.tensor([complex(-1e20, np.inf)]).exp().isnan().all()
 
@@ -69,10 +69,10 @@ def test_functions_at_infinities(name: str) -> None:
 ], ids=range(11))  # fmt: skip
 def test_operators(function) -> None:
     for a, b in ((X, Y), (X, REAL), (REAL, Y), (X.astype(np.complex64), Y.astype(np.complex64)), (X, Y[0])):
-        found, expected = function(numod.tensor(a), numod.tensor(b)).numpy(), function(a, b)
+        actual, expected = function(numod.tensor(a), numod.tensor(b)).numpy(), function(a, b)
         if function(1.0, 1.0).__class__ is not bool:
-            assert found.dtype == expected.dtype
-        np.testing.assert_allclose(found, expected, rtol=1e-5 if found.dtype == np.complex64 else 1e-12)
+            assert actual.dtype == expected.dtype
+        np.testing.assert_allclose(actual, expected, rtol=1e-5 if actual.dtype == np.complex64 else 1e-12)
 
 
 def test_a_quotient_neither_overflows_nor_divides_by_zero_silently() -> None:
@@ -200,7 +200,7 @@ def test_printing() -> None:
     lambda x, y: numod.cat([x, y]).mH, lambda x, y: x.tanh() * y.reciprocal(), lambda x, y: x.real.to(numod.complex128) + y,
 ], ids=range(27))  # fmt: skip
 def test_gradients(function) -> None:
-    x, y = (numod.tensor(each, requires_grad=True) for each in (X, Y))
+    x, y = (numod.tensor(array, requires_grad=True) for array in (X, Y))
     assert gradcheck(function, [x, y])
     assert gradgradcheck(function, [x, y])
 
@@ -221,7 +221,7 @@ def test_products(shapes: tuple) -> None:
     a, b = (numbers(*shape) for shape in shapes)
     np.testing.assert_allclose((numod.tensor(a) @ numod.tensor(b)).numpy(), a @ b, rtol=1e-12)
     if a.size < 30:
-        assert gradcheck(numod.matmul, [numod.tensor(each, requires_grad=True) for each in (a, b)])
+        assert gradcheck(numod.matmul, [numod.tensor(factor, requires_grad=True) for factor in (a, b)])
 
 
 def test_products_by_other_names() -> None:
@@ -326,25 +326,25 @@ def _pairs_shown_before(y):
 
 WRITES = {  # a write through a view of another dtype, and the same without
     "real": (lambda y: numod.view_as_complex(y.clone()).real.mul_(3), lambda y: y[:, 0] * 3),
-    "whole": (_pairs_written, lambda y: numod.stack([y[0], *(numod.stack([-each[1], each[0]]) for each in y[1:])])),
+    "whole": (_pairs_written, lambda y: numod.stack([y[0], *(numod.stack([-pair[1], pair[0]]) for pair in y[1:])])),
     "before": (_pairs_shown_before, lambda y: _turned(-2 * y[:, 1], 2 * y[:, 0])),
 }
 
 
 def _turned(real, imag):
-    real, imag = (numod.stack([each[0], each[1] + imag[0], each[2]]) for each in (real, imag))
+    real, imag = (numod.stack([column[0], column[1] + imag[0], column[2]]) for column in (real, imag))
     return numod.stack([real, (real[1] + imag[1]) * real])
 
 
 @pytest.mark.parametrize("name", WRITES)
 def test_gradients_of_writes_through_views_of_another_dtype(name):
-    found = []
+    results = []
     for function in WRITES[name]:
         x = (numod.arange(6.0, dtype=numod.float64).reshape(3, 2) + 1).requires_grad_()
         y = function(x * 1)
         (gradient,) = numod.autograd.grad(y.pow(3).sum(), x, create_graph=True)
-        found.append((y, gradient, numod.autograd.grad(gradient.sum(), x)[0]))
-    assert all(map(numod.allclose, *found))
+        results.append((y, gradient, numod.autograd.grad(gradient.sum(), x)[0]))
+    assert all(map(numod.allclose, *results))
 
 
 def test_memory_read_as_another_dtype_counts_writes_together() -> None:
@@ -402,6 +402,6 @@ def test_logarithms_of_sums_of_exponentials():
 
 def test_nan_to_num_of_both_parts():
     x = numod.tensor([complex("nan+infj"), complex("-inf"), 1 + 2j], requires_grad=True)
-    found = x.nan_to_num(5.0, 6.0, 7.0)
-    found.abs().square().sum().backward()
-    assert found.tolist() == [5 + 6j, 7, 1 + 2j] and x.grad.tolist() == [0, 0, 2 + 4j]
+    result = x.nan_to_num(5.0, 6.0, 7.0)
+    result.abs().square().sum().backward()
+    assert result.tolist() == [5 + 6j, 7, 1 + 2j] and x.grad.tolist() == [0, 0, 2 + 4j]

@@ -24,8 +24,8 @@ def method(name: str):
     return lambda T, a: getattr(a, name)()
 
 
-def transform(name: str, *arguments: object, **named: object):
-    return lambda T, a: getattr(T.fft, name)(a, *arguments, **named) ** 2
+def transform(name: str, *arguments: object, **kwargs: object):
+    return lambda T, a: getattr(T.fft, name)(a, *arguments, **kwargs) ** 2
 
 
 def recomposed(u, s, vh):
@@ -66,7 +66,7 @@ CASES = {
     "cholesky": (lambda T, a: T.linalg.cholesky(a @ a.mH), cn(3, 3)),
     "eigvalsh": (lambda T, a: T.linalg.eigvalsh(a + a.mH), cn(3, 3)),
     "svd": (lambda T, a: recomposed(*T.linalg.svd(a, full_matrices=False)), cn(4, 3)),
-    "qr": (lambda T, a: sum(each.abs().sum() for each in T.linalg.qr(a)), cn(4, 3)),
+    "qr": (lambda T, a: sum(tensor.abs().sum() for tensor in T.linalg.qr(a)), cn(4, 3)),
     "qr of wide": (lambda T, a: T.linalg.qr(a)[1], cn(3, 5)),
     "pinv": (lambda T, a: T.linalg.pinv(a), cn(4, 3)),
     "lstsq": (lambda T, a, b: T.linalg.lstsq(a, b).solution, cn(4, 3), cn(4, 2)),
@@ -101,19 +101,19 @@ def outcome(library, function, arrays: tuple) -> list[np.ndarray]:
     first = library.autograd.grad(
         result, inputs, library.tensor(weight * (1 + 0.5j) if result.is_complex() else weight), create_graph=True
     )
-    size = sum((each.abs() ** 2).sum() for each in first)
+    size = sum((tensor.abs() ** 2).sum() for tensor in first)
     second = library.autograd.grad(size, inputs, allow_unused=True) if size.requires_grad else ()
     return [
-        each.detach().resolve_conj().numpy()
-        for each in (result, *first, *(each for each in second if each is not None))
+        tensor.detach().resolve_conj().numpy()
+        for tensor in (result, *first, *(gradient for gradient in second if gradient is not None))
     ]
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_values_and_gradients(name: str) -> None:
     function, *arrays = CASES[name]
-    found, expected = outcome(numod, function, tuple(arrays)), outcome(torch, function, tuple(arrays))
-    for mine, theirs in zip(found, expected):
+    actual, expected = outcome(numod, function, tuple(arrays)), outcome(torch, function, tuple(arrays))
+    for mine, theirs in zip(actual, expected):
         assert mine.dtype == theirs.dtype and mine.shape == theirs.shape
         np.testing.assert_allclose(mine, theirs, rtol=1e-8, atol=1e-9)
 
@@ -128,7 +128,7 @@ def test_printing(values: object) -> None:
 
 
 def test_promotion() -> None:
-    names = [each for each in numod.dtypes.ALL if each != "float16"]  # with it PyTorch has a complex number of 32 bits
+    names = [name for name in numod.dtypes.ALL if name != "float16"]  # with it PyTorch has a complex number of 32 bits
     for first in names:
         for second in names:
             assert repr(numod.promote_types(getattr(numod, first), getattr(numod, second))) == repr(

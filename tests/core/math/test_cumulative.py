@@ -17,15 +17,17 @@ AT = [np.array([0.0, 1.0, 3.0, 4.0]), np.array([0.0, 0.5, 3.0, 4.0, 6.0])]
 @pytest.mark.parametrize("edge_order", [1, 2])
 @pytest.mark.parametrize("spacing", [(), (2.0,), (2.0, 0.5), AT])
 def test_gradient(spacing, edge_order: int) -> None:
-    given = (
+    spacing_argument = (
         1
         if not len(spacing)
         else spacing[0]
         if len(spacing) == 1
-        else [numod.tensor(each) if isinstance(each, np.ndarray) else each for each in spacing]
+        else [
+            numod.tensor(coordinates) if isinstance(coordinates, np.ndarray) else coordinates for coordinates in spacing
+        ]
     )
-    found = numod.gradient(numod.tensor(Y), spacing=given, edge_order=edge_order)
-    for mine, theirs in zip(found, np.gradient(Y, *spacing, edge_order=edge_order)):
+    result = numod.gradient(numod.tensor(Y), spacing=spacing_argument, edge_order=edge_order)
+    for mine, theirs in zip(result, np.gradient(Y, *spacing, edge_order=edge_order)):
         np.testing.assert_allclose(mine.numpy(), theirs, rtol=1e-12)
 
 
@@ -39,16 +41,16 @@ def test_gradient_along_one_dimension_of_integers_and_its_own() -> None:
 
 
 @pytest.mark.parametrize(
-    "named, text",
+    "options, text",
     [
         ({"edge_order": 3}, "edge_order=1 and edge_order=2"),
         ({"spacing": [1.0]}, "list of length"),
         ({"dim": 0, "edge_order": 2}, "at least edge_order"),
     ],
 )
-def test_what_gradient_refuses(named: dict, text: str) -> None:
+def test_what_gradient_refuses(options: dict, text: str) -> None:
     with pytest.raises(RuntimeError, match=text):
-        numod.gradient(numod.ones(2, 3), **named)
+        numod.gradient(numod.ones(2, 3), **options)
 
 
 def test_gradient_by_a_complex_step():

@@ -19,13 +19,13 @@ def tensors() -> list[numod.Tensor]:
     return [numod.tensor(array) for array in ARRAYS]
 
 
-def near(found: tuple, wanted: list) -> bool:
-    return isinstance(found, tuple) and all(np.allclose(*pair) for pair in zip(found, wanted, strict=True))
+def near(actual: tuple, wanted: list) -> bool:
+    return isinstance(actual, tuple) and all(np.allclose(*pair) for pair in zip(actual, wanted, strict=True))
 
 
 @pytest.mark.cpu_only
 @pytest.mark.parametrize(
-    ("name", "arguments", "named", "reference"),
+    ("name", "arguments", "options", "reference"),
     [
         ("add", (tensors(),), {"alpha": 2}, lambda x, k: 3 * x),
         ("add", ([1.0, 2.0],), {}, lambda x, k: x + 1 + k),
@@ -43,11 +43,13 @@ def near(found: tuple, wanted: list) -> bool:
         ("lerp", ([tensor * 3 for tensor in tensors()], 0.25), {}, lambda x, k: 1.5 * x),
     ],
 )
-def test_values(name: str, arguments: tuple, named: dict, reference) -> None:
+def test_values(name: str, arguments: tuple, options: dict, reference) -> None:
     wanted = [reference(x, k) for k, x in enumerate(ARRAYS)]
-    assert near(functions[f"_foreach_{name}"](tensors(), *arguments, **named), wanted)
+    assert near(functions[f"_foreach_{name}"](tensors(), *arguments, **options), wanted)
     written = tensors()
-    assert getattr(numod, f"_foreach_{name}_")(written, *arguments, **named) is written and near(tuple(written), wanted)
+    assert getattr(numod, f"_foreach_{name}_")(written, *arguments, **options) is written and near(
+        tuple(written), wanted
+    )
 
 
 def test_norms_copies_and_zeros() -> None:
@@ -55,11 +57,11 @@ def test_norms_copies_and_zeros() -> None:
     assert near(numod._foreach_norm(tensors(), 1), [np.abs(array).sum() for array in ARRAYS])
     assert near(numod._foreach_norm(tensors(), ord=1), [np.abs(array).sum() for array in ARRAYS])
     assert near(numod._foreach_powsum(tensors(), 3), [(np.abs(array) ** 3).sum() for array in ARRAYS])
-    written, own = tensors(), numod._foreach_clone(tensors())
+    written, reference_tensors = tensors(), numod._foreach_clone(tensors())
     numod._foreach_zero_(written)
-    assert not any(each.any() for each in written)
-    numod._foreach_copy_(written, own)
-    assert near(tuple(written), ARRAYS) and near(own, ARRAYS)
+    assert not any(written_tensor.any() for written_tensor in written)
+    numod._foreach_copy_(written, reference_tensors)
+    assert near(tuple(written), ARRAYS) and near(reference_tensors, ARRAYS)
 
 
 def test_every_function_has_its_method() -> None:

@@ -292,7 +292,7 @@ def test_an_expanded_target_is_filled():
 
 
 @pytest.mark.parametrize(
-    "write, found",
+    "write, result",
     [
         (lambda x: x.index_fill_(0, numod.tensor([2, 0]), 2.0), [2.0, 2.0, 2.0]),
         (lambda x: x.index_put_((numod.tensor([2, 0]),), numod.tensor([3.0, 4.0])), [4.0, 4.0, 4.0]),
@@ -302,11 +302,11 @@ def test_an_expanded_target_is_filled():
         (lambda x: x.__setitem__(numod.tensor([False, True, False]), 7.0), [7.0, 7.0, 7.0]),
     ],
 )
-def test_writes_by_index_into_an_expanded_target_are_deprecated(write, found):
+def test_writes_by_index_into_an_expanded_target_are_deprecated(write, result):
     x = numod.ones(1).expand(3)
     with pytest.warns(UserWarning, match="on expanded tensors is deprecated"):
         write(x)
-    assert x.tolist() == found
+    assert x.tolist() == result
 
 
 def test_write_by_index_into_rows_that_are_expanded():
@@ -441,5 +441,5 @@ def test_results_are_tensors_of_their_own(function):
     x = numod.rand(2, 4, 5, requires_grad=True)
     wanted, result = function(x).sin(), function(x)
     assert not result._is_view()
-    (expected,), (found,) = (numod.autograd.grad(each.square().sum(), x) for each in (wanted, result.sin_()))
-    assert numod.equal(result, wanted) and numod.equal(found, expected)
+    (expected,), (actual,) = (numod.autograd.grad(tensor.square().sum(), x) for tensor in (wanted, result.sin_()))
+    assert numod.equal(result, wanted) and numod.equal(actual, expected)

@@ -39,8 +39,8 @@ def test_arrays_on_the_right_of_an_operator_and_functions_of_numpy_give_tensors(
     )
     (x * n).sum().backward()
     assert x.grad.tolist() == [2, 2]
-    for each in (np.exp(y), np.add(y, n), np.isnan(y)):
-        assert isinstance(each, numod.Tensor)
+    for result in (np.exp(y), np.add(y, n), np.isnan(y)):
+        assert isinstance(result, numod.Tensor)
 
 
 def test_operators_in_place_leave_other_objects_their_word():
@@ -60,7 +60,7 @@ def test_operators_in_place_leave_other_objects_their_word():
 
 def test_numbers_before_tensors_as_in_older_programs():
     x, y = numod.ones(2), numod.tensor([1.0, 2.0])
-    for found in (
+    for actual in (
         x.add(2, y),
         numod.add(x, 2, y),
         x.clone().add_(2, y),
@@ -68,7 +68,7 @@ def test_numbers_before_tensors_as_in_older_programs():
         x.clone().addcmul_(2, x, y),
         x.clone().addcdiv_(2, y, x),
     ):
-        assert found.tolist() == [3, 5]
+        assert actual.tolist() == [3, 5]
     assert x.sub(2, y).tolist() == numod.sub(x, 2, y).tolist() == x.clone().sub_(2, y).tolist() == [-1, -3]
     for call in (
         lambda: x.add(y, y),
@@ -102,9 +102,9 @@ def test_formulas_may_name_inputs_as_loops_name_variables(shape):
         x.clone().clamp_(min=end) == numod.maximum(x, end)
     ).all()
     p, q = x.clone().requires_grad_(), x.contiguous().requires_grad_()
-    for each in (p, q):
-        each.grad = weight
-        optim.ASGD([each]).step()
+    for tensor in (p, q):
+        tensor.grad = weight
+        optim.ASGD([tensor]).step()
     assert numod.equal(p, q)
 
 

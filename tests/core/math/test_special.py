@@ -50,7 +50,7 @@ FAR = [  # function, arguments, value
 ]
 
 
-@pytest.mark.parametrize("name, arguments, wanted", FAR, ids=lambda each: str(each))
+@pytest.mark.parametrize("name, arguments, wanted", FAR, ids=lambda parameter: str(parameter))
 def test_values_far_out(name, arguments, wanted):
     result = (
         getattr(special, name)(*arguments[:-1], numod.tensor(arguments[-1], dtype=numod.float64))
@@ -203,6 +203,6 @@ def test_polygamma_near_its_poles() -> None:
         nearest = x - round(x)
         for n in (1, 2, 3):
             expected = (-1) ** (n + 1) * math.factorial(n) * nearest ** -(n + 1)
-            found = special.polygamma(n, numod.tensor(x, dtype=numod.float64)).item()
-            assert found == pytest.approx(expected, rel=1e-8 if x > -0.1 and abs(nearest) < 1e-5 else 1e-5)
+            actual = special.polygamma(n, numod.tensor(x, dtype=numod.float64)).item()
+            assert actual == pytest.approx(expected, rel=1e-8 if x > -0.1 and abs(nearest) < 1e-5 else 1e-5)
     assert special.polygamma(2, numod.tensor(-1e-8, dtype=numod.float64)).item() == pytest.approx(2e24, rel=1e-14)

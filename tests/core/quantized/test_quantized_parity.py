@@ -48,10 +48,10 @@ def test_integers(kind, dtype):
             )
             for lib, x in both(data(kind))
         ]
-        differences = np.abs(np.subtract(*[integers(each).astype(int) for each in channels]))
+        differences = np.abs(np.subtract(*[integers(channel).astype(int) for channel in channels]))
         assert differences.max() <= 1 and differences.mean() <= (0.01 if kind in ("ties", "one value") else 0)
         if differences.max() == 0:
-            np.testing.assert_allclose(*[each.dequantize().numpy() for each in channels], rtol=1e-5, atol=1e-6)
+            np.testing.assert_allclose(*[channel.dequantize().numpy() for channel in channels], rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -85,7 +85,7 @@ def test_learned_parameters():
         x.requires_grad_()
         out = lib._fake_quantize_learnable_per_tensor_affine(x, scale, zero, 0, 127, 2.0)
         out.backward(lib.arange(240.0).reshape(6, 40))
-        results.append([each.detach().numpy() for each in (out, x.grad, scale.grad, zero.grad)])
+        results.append([tensor.detach().numpy() for tensor in (out, x.grad, scale.grad, zero.grad)])
     for theirs, ours in zip(*results):
         np.testing.assert_allclose(theirs, ours, rtol=2e-5, atol=1e-6)
 
@@ -99,7 +99,7 @@ EXPRESSIONS = """q | c | c.int_repr() | c.clone() | c[0] | torch.relu(q) | q.res
     torch._make_per_tensor_quantized_tensor(torch.tensor([1, 2], dtype=torch.int8), 0.1, 0) | torch.dequantize([q, c])"""
 
 
-@pytest.mark.parametrize("expression", [each.strip() for each in EXPRESSIONS.replace("\n", "|").split("|")])
+@pytest.mark.parametrize("expression", [part.strip() for part in EXPRESSIONS.replace("\n", "|").split("|")])
 def test_functions_and_texts(expression):
     shown = []
     for lib, x in both(data("normal")[:4, :6]):

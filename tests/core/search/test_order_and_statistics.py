@@ -99,7 +99,7 @@ def test_values(name):
 @pytest.mark.parametrize("axis", [None, 0, 1])
 def test_unique(axis):
     values, inverse, counts = (
-        each.numpy() for each in of(TIED[:, :2]).unique(return_inverse=True, return_counts=True, dim=axis)
+        tensor.numpy() for tensor in of(TIED[:, :2]).unique(return_inverse=True, return_counts=True, dim=axis)
     )
     expected, expected_inverse, expected_counts = np.unique(
         TIED[:, :2], return_inverse=True, return_counts=True, axis=axis
@@ -198,10 +198,12 @@ def test_results_go_where_out_says():
 
 @pytest.mark.cpu_only
 def test_named_results():
-    found = of([2.0, 1.0]).sort()
-    values, indices = found
+    result = of([2.0, 1.0]).sort()
+    values, indices = result
     assert (
-        values is found.values is found[0] and indices is found.indices and isinstance(found, numod.return_types.sort)
+        values is result.values is result[0]
+        and indices is result.indices
+        and isinstance(result, numod.return_types.sort)
     )
     assert repr(of([2, 1]).max(0)) == "numod.return_types.max(\nvalues=tensor(2),\nindices=tensor(0))"
     with pytest.raises(TypeError, match="2-sequence"):

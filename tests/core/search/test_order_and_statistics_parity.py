@@ -258,8 +258,8 @@ COUNTS = {
     "histc": lambda t: t.histc(t.tensor([0.0, 0.1, 1.0, 2.5, 2.5, 3.0]), 4),
     "histc_range": lambda t: t.histc(t.tensor([0.0, 0.1, 1.0, 2.5, -2.5, 3.0]), 5, 0, 2),
     "histc_nan": lambda t: t.histc(t.tensor([NAN, 1.0]), 2, 0, 2), "histc_point": lambda t: t.histc(t.ones(3), 3),
-    "histogramdd": lambda t: (lambda found: (found[0],
-        *found[1]))(t.histogramdd(t.tensor([[0.0, 0.1], [1.0, 2.5], [2.5, 3.0], [9.0, 9.0]]), [3, 2],
+    "histogramdd": lambda t: (lambda histogram: (histogram[0],
+        *histogram[1]))(t.histogramdd(t.tensor([[0.0, 0.1], [1.0, 2.5], [2.5, 3.0], [9.0, 9.0]]), [3, 2],
         range=(0.0, 3.0, 0.0, 3.0), weight=t.tensor([1.0, 2.0, 4.0, 8.0]), density=True)),
     "histogramdd of edges": lambda t: t.histogramdd(t.tensor([[[0.0, 0.1]], [[1.0, 2.5]]]),
         [t.tensor([0.0, 0.5, 2.0]), t.tensor([0.0, 1.0, 3.0])]).hist,
@@ -296,15 +296,15 @@ OUT = {
 @pytest.mark.parametrize("name", OUT)
 def test_two_results_written_out(name):
     for values in (lambda t: t.empty(0), lambda t: t.empty(4)):
-        found = []
+        results = []
         for t in (numod, torch):
             out = (values(t), t.empty(0, dtype=t.int64))
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 result = OUT[name](t, t.tensor(floats(4, 5)), out)
             assert result[0] is out[0] and result.indices is out[1]
-            found.append(out)
-        same(*found)
+            results.append(out)
+        same(*results)
 
 
 SINGLE = (
@@ -316,15 +316,15 @@ SINGLE = (
 @pytest.mark.parametrize("case", SINGLE.split())
 def test_one_result_written_out(case):
     name, arguments = case.split(":")
-    found = []
+    results = []
     for t in (numod, torch):
         x = t.tensor(floats(4, 5))
         values = (x[0].sort().values,) if arguments == "X0" else eval(f"({arguments},)" if arguments else "()")
         expected = getattr(t, name)(x, *values)
         out = t.empty(0, dtype=expected.dtype)
         assert getattr(t, name)(x, *values, out=out) is out
-        found.append(out)
-    same(*found)
+        results.append(out)
+    same(*results)
 
 
 def test_in_place():
@@ -434,17 +434,17 @@ FORMS = """
 @pytest.mark.parametrize("form", [word.strip() for line in FORMS.strip().splitlines() for word in line.split(" | ")])
 @pytest.mark.filterwarnings("ignore")
 def test_ways_to_call(form):
-    found = []
+    results = []
     for t in (numod, torch):
         x = t.from_numpy(floats(2, 3, 4))
         try:
-            found.append(eval(form, {"t": t, "x": x, "i": (x.abs() * 2).long(), "b": x > 0, "INF": INF}))
+            results.append(eval(form, {"t": t, "x": x, "i": (x.abs() * 2).long(), "b": x > 0, "INF": INF}))
         except Exception as error:  # PyTorch says which
-            found.append(error)
-    if isinstance(found[1], Exception):
-        assert type(found[0]) is type(found[1])
+            results.append(error)
+    if isinstance(results[1], Exception):
+        assert type(results[0]) is type(results[1])
     else:
-        same(*found, 1e-5, 1e-5)
+        same(*results, 1e-5, 1e-5)
 
 
 # ---- errors: the same type

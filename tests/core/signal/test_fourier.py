@@ -20,7 +20,7 @@ COMPLEX = REAL + 1j * RNG.standard_normal(REAL.shape)
 ONE = ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")
 
 
-def given(name: str) -> np.ndarray:
+def input_of(name: str) -> np.ndarray:
     return REAL if name.startswith(("rfft", "ihfft")) else COMPLEX
 
 
@@ -28,15 +28,15 @@ def given(name: str) -> np.ndarray:
 @pytest.mark.parametrize("name", ONE)
 def test_one_dimension(name: str, norm: str | None) -> None:
     for n, dim in ((None, -1), (4, -1), (9, 1), (None, 0)):
-        found = getattr(fft, name)(numod.tensor(given(name)), n, dim, norm)
+        result = getattr(fft, name)(numod.tensor(input_of(name)), n, dim, norm)
         np.testing.assert_allclose(
-            found.numpy(), getattr(np.fft, name)(given(name), n, dim, norm), rtol=1e-12, atol=1e-13
+            result.numpy(), getattr(np.fft, name)(input_of(name), n, dim, norm), rtol=1e-12, atol=1e-13
         )
 
 
 @pytest.mark.parametrize("name", ["fft", "ifft", "rfft", "irfft"])
 def test_more_dimensions(name: str) -> None:
-    x, array = numod.tensor(given(name)), given(name)
+    x, array = numod.tensor(input_of(name)), input_of(name)
     np.testing.assert_allclose(getattr(fft, f"{name}2")(x).numpy(), getattr(np.fft, f"{name}2")(array), atol=1e-12)
     np.testing.assert_allclose(
         getattr(fft, f"{name}n")(x, norm="ortho").numpy(), getattr(np.fft, f"{name}n")(array, norm="ortho"), atol=1e-12
@@ -80,7 +80,7 @@ def test_float32_stays_float32_and_integers_become_floats() -> None:
 
 @pytest.mark.parametrize("name", [*ONE, "rfft2", "irfftn"])
 def test_gradients(name: str) -> None:
-    function, array = getattr(fft, name), given(name)[:1, :3]
+    function, array = getattr(fft, name), input_of(name)[:1, :3]
     x = numod.tensor(array, requires_grad=True)
     assert gradcheck(lambda x: function(x, norm="ortho"), [x])
     if name in ONE:

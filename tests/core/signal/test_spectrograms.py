@@ -34,8 +34,8 @@ def reference(
     "center, mode", [(True, "reflect"), (True, "constant"), (True, "circular"), (True, "replicate"), (False, "reflect")]
 )
 def test_stft(center: bool, mode: str) -> None:
-    found = numod.stft(numod.tensor(SIGNAL), 16, 5, 12, WINDOW, center, mode, return_complex=True)
-    np.testing.assert_allclose(found.numpy(), reference(SIGNAL, 16, 5, WINDOW.numpy(), center, mode), atol=1e-12)
+    result = numod.stft(numod.tensor(SIGNAL), 16, 5, 12, WINDOW, center, mode, return_complex=True)
+    np.testing.assert_allclose(result.numpy(), reference(SIGNAL, 16, 5, WINDOW.numpy(), center, mode), atol=1e-12)
 
 
 def test_defaults_and_forms() -> None:

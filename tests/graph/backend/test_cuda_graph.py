@@ -44,12 +44,12 @@ def test_memory_held_twice_and_given_is_one() -> None:
         def __init__(self, address: int) -> None:
             self.address = address
 
-    def held(address: int) -> Buffer:
+    def buffer_at(address: int) -> Buffer:
         tensor = numod.zeros(8)
         tensor._storage = SimpleNamespace(data=Data(address))
         return Buffer("held", 8, np.dtype(np.float32), numod.device("cpu"), tensor)
 
-    one, half, other, x = held(64), held(80), held(96), buffer("input")
+    one, half, other, x = buffer_at(64), buffer_at(80), buffer_at(96), buffer("input")
     calls = [
         call([one], [buffer("result")]),
         call([], [half]),

@@ -34,8 +34,8 @@ HOLD = {
 def test_results_that_somebody_holds_stay(hold: str) -> None:
     with numod.no_grad():
         compiled = doubled()
-        held = [HOLD[hold](compiled(numod.full((3,), float(k)))) for k in range(5)]
-        for k, result in enumerate(held):
+        holders = [HOLD[hold](compiled(numod.full((3,), float(k)))) for k in range(5)]
+        for k, result in enumerate(holders):
             np.testing.assert_array_equal(np.asarray(result), 2.0 * k + 1)
 
 
@@ -90,16 +90,16 @@ GRADIENT = {**HOLD, "nothing": lambda g: None, "the parameter's, moved": lambda 
 @pytest.mark.parametrize("hold", GRADIENT)
 def test_gradients_that_somebody_holds_stay(hold: str, zero: bool) -> None:
     model, compiled = stepping(zero)
-    held, right = [], []
+    holders, right = [], []
     for k in range(6):
         x = numod.full((4, 3), float(k + 1))
         if not zero:
             model.zero_grad()
         compiled(x)
-        held.append(GRADIENT[hold](model.weight.grad))
+        holders.append(GRADIENT[hold](model.weight.grad))
         right.append(expected(model, x))
         np.testing.assert_allclose(model.weight.grad.numpy(), right[-1], rtol=1e-5)
-    for gradient, wanted in zip(held, right):
+    for gradient, wanted in zip(holders, right):
         if gradient is not None:
             gradient = np.asarray(gradient)
             np.testing.assert_allclose(

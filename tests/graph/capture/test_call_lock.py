@@ -33,13 +33,13 @@ class Other:
     """
 
     def __init__(self, work: Callable[[], object]) -> None:
-        self.work, self.found, self.asked, self.done = work, [], SimpleQueue(), SimpleQueue()
+        self.work, self.results, self.asked, self.done = work, [], SimpleQueue(), SimpleQueue()
         self.begin, self.wait = self.asked.put, self.done.get  # in C: guards do not look into them
 
     def run(self) -> None:
         while self.asked.get():
             try:
-                self.found.append(self.work())
+                self.results.append(self.work())
             finally:
                 self.done.put(None)
 
@@ -72,7 +72,7 @@ def recorded_with(work: Callable[[], object], function: Callable) -> tuple[objec
     """
     with Other(work) as other:
         compiled = numod.compile(disturbed(function, other.begin, other.wait), fullgraph=True)
-        return compiled(ONES), other.found, compiled
+        return compiled(ONES), other.results, compiled
 
 
 def test_a_view_that_another_thread_takes_is_no_new_memory() -> None:
@@ -124,7 +124,7 @@ def test_to_another_thread_what_stands_for_a_number_is_the_number() -> None:
         for scale in (1.0, 2.0, 4.0, 8.0):
             module.scale = scale
             assert compiled(ONES).tolist() == [scale] * 3
-    assert other.found == [(s * 2, 2 / s, s > 2, True, True, f"{s:.1f}", [s] * 3, [s]) for s in (1.0, 2.0, 4.0, 8.0)]
+    assert other.results == [(s * 2, 2 / s, s > 2, True, True, f"{s:.1f}", [s] * 3, [s]) for s in (1.0, 2.0, 4.0, 8.0)]
 
 
 def test_a_recording_that_meets_anothers_number_is_made_again() -> None:
@@ -139,7 +139,7 @@ def test_a_recording_that_meets_anothers_number_is_made_again() -> None:
             module.scale = scale
             compiled(ONES)
         # it would have kept 8 for ever
-        assert other.found == [(True, 0)] * 3 + [(False, [9.0] * 3)] and inner.recorded == 0
+        assert other.results == [(True, 0)] * 3 + [(False, [9.0] * 3)] and inner.recorded == 0
         module.scale = 16.0
         assert (
             compiled(ONES).add(1).tolist() == inner(ONES).tolist() == [17.0] * 3
@@ -152,7 +152,7 @@ def test_a_function_may_wait_for_a_thread_that_calls_it(monkeypatch: pytest.Monk
     with Other(lambda: compiled(numod.full((3,), 2.0)).tolist()) as other:
         compiled = numod.compile(disturbed(lambda x: x + 1, other.begin, other.wait))
         assert [compiled(ONES).tolist() for _ in range(3)] == [[2.0] * 3] * 3 and compiled.recorded == 1
-    assert other.found == [[3.0] * 3]
+    assert other.results == [[3.0] * 3]
 
 
 def test_threads_that_wait_for_a_recording_use_it() -> None:

@@ -162,23 +162,23 @@ def test_accumulation_over_several_calls_is_recorded_a_few_times(where: str) -> 
                     optimizer.zero_grad()
             return loss.detach()
 
-        step, found = wrap(step), []
+        step, results = wrap(step), []
         for k in range(18):
-            found.append(step(*batch(k), where == "first" and k % 3 == 0, where != "outside" and k % 3 == 2))
+            results.append(step(*batch(k), where == "first" and k % 3 == 0, where != "outside" and k % 3 == 2))
             if where == "outside" and k % 3 == 2:
                 optimizer.step()
                 optimizer.zero_grad()
-            found += [parameter.detach().clone() for parameter in model.parameters()] + [
+            results += [parameter.detach().clone() for parameter in model.parameters()] + [
                 parameter.grad if parameter.grad is None else parameter.grad.clone() for parameter in model.parameters()
             ]
-        return found, step
+        return results, step
 
     compiled = run(compile)
     assert equal(run(lambda step: step)[0], compiled[0]) and compiled[1].recorded <= 8 and not compiled[1].has_warned
 
 
 def test_gradients_are_the_leafs_where_an_alias_was_used_first() -> None:
-    found = []
+    results = []
     for wrap in (lambda function: function, compile):
         weight = numod.tensor([0.5, 0.3]).requires_grad_()
         optimizer = numod.optim.SGD([weight], lr=0.1, momentum=0.9)
@@ -189,15 +189,15 @@ def test_gradients_are_the_leafs_where_an_alias_was_used_first() -> None:
             optimizer.step()  # noqa: B023
 
         compiled = wrap(step)
-        found.append([])
+        results.append([])
         for k in range(4):
             compiled(numod.ones(2) * k)
-            found[-1] += [weight.grad.clone(), weight.detach().clone()]
-    assert equal(*found)
+            results[-1] += [weight.grad.clone(), weight.detach().clone()]
+    assert equal(*results)
 
 
-@pytest.mark.parametrize("given", ["hook", "history", "hook of what was computed"])
-def test_backward_inside_is_refused_where_it_calls_hooks_of_an_argument_or_goes_beyond_it(given: str) -> None:
+@pytest.mark.parametrize("case", ["hook", "history", "hook of what was computed"])
+def test_backward_inside_is_refused_where_it_calls_hooks_of_an_argument_or_goes_beyond_it(case: str) -> None:
     weight = numod.ones(3, requires_grad=True)
 
     def backward(x: numod.Tensor) -> numod.Tensor:
@@ -209,12 +209,12 @@ def test_backward_inside_is_refused_where_it_calls_hooks_of_an_argument_or_goes_
 
     def argument() -> numod.Tensor:
         x = numod.ones(3, requires_grad=True)
-        x = x if given == "hook" else x * 2
-        if "hook" in given:
+        x = x if case == "hook" else x * 2
+        if "hook" in case:
             x.register_hook(lambda g: g * 7)
         return x
 
-    function = gradient if "computed" in given else backward
+    function = gradient if "computed" in case else backward
     for first in (True, False):  # recorded with it, or given it later
         compiled, weight.grad = compile(function), None
         plain = numod.ones(3, requires_grad=True)
@@ -242,13 +242,13 @@ def test_gradients_that_the_function_assigns() -> None:
         return x
 
     def run(function: Callable, resets: tuple[int, ...], wrap: Callable) -> list:
-        weight, found = numod.ones(3, requires_grad=True), []
+        weight, results = numod.ones(3, requires_grad=True), []
         step = wrap(lambda x: function(weight, x))
         for k in range(6):
             weight.grad = None if k in resets else weight.grad
             step(numod.ones(3) * k)
-            found.append(weight.grad.clone())
-        return found
+            results.append(weight.grad.clone())
+        return results
 
     for function in (assign, add, clip):
         for resets in ((), (1, 4), range(6)):
@@ -257,7 +257,7 @@ def test_gradients_that_the_function_assigns() -> None:
 
 def test_gradients_that_the_function_takes_from_other_leaves() -> None:
     def run(wrap: Callable) -> list:
-        mine, theirs, found = *([numod.ones(3, requires_grad=True) for _ in range(2)] for _ in range(2)), []
+        mine, theirs, result = *([numod.ones(3, requires_grad=True) for _ in range(2)] for _ in range(2)), []
 
         @wrap
         def send(x: numod.Tensor) -> None:
@@ -269,8 +269,8 @@ def test_gradients_that_the_function_takes_from_other_leaves() -> None:
             for a, b in zip(mine, theirs):
                 a.grad, b.grad = numod.ones(3) * k, None
             send(numod.ones(3) * 2)
-            found += [tensor.grad.clone() for tensor in theirs]
-        return found
+            result += [tensor.grad.clone() for tensor in theirs]
+        return result
 
     assert equal(run(lambda function: function), run(compile))
 
@@ -295,19 +295,19 @@ def test_gradients_assigned_to_tensors_that_need_none() -> None:
 
 def test_gradients_that_are_only_returned() -> None:
     def run(wrap: Callable) -> list:
-        leaf, found = numod.ones(3, requires_grad=True), []
+        leaf, results = numod.ones(3, requires_grad=True), []
         function = wrap(lambda x: (x * 2, leaf.grad))
         for k in range(6):
             leaf.grad = None if k == 3 else numod.full((3,), float(k))
-            found.append(function(numod.ones(3))[1])
-        return found
+            results.append(function(numod.ones(3))[1])
+        return results
 
     assert equal(run(lambda function: function), run(compile))
 
 
 def test_gradients_that_are_taken_before_they_are_dropped() -> None:
     def run(wrap: Callable) -> list:
-        leaf, found = numod.ones(3, requires_grad=True), []
+        leaf, results = numod.ones(3, requires_grad=True), []
         optimizer = numod.optim.SGD([leaf], 0.1)
 
         def step(x: numod.Tensor) -> numod.Tensor | None:
@@ -319,8 +319,8 @@ def test_gradients_that_are_taken_before_they_are_dropped() -> None:
 
         function = wrap(step)
         for k in range(5):
-            found += [function(numod.ones(3) * k), leaf.detach().clone()]
-        return found
+            results += [function(numod.ones(3) * k), leaf.detach().clone()]
+        return results
 
     assert equal(run(lambda function: function), run(compile))
 

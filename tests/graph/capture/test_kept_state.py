@@ -74,12 +74,12 @@ def test_who_sets_or_reads_them_outside_is_heard() -> None:
 
 def test_values_of_earlier_calls_stay() -> None:
     eager, other = pair()
-    compiled, kept = compile(other, options={"linked": False}), []
+    compiled, earlier_results = compile(other, options={"linked": False}), []
     with numod.no_grad():
         for k in range(5):
             compiled(X + k), eager(X + k)
-            kept.append((compiled.hidden, eager.hidden))
-    assert all(numod.allclose(a, b) for a, b in kept)
+            earlier_results.append((compiled.hidden, eager.hidden))
+    assert all(numod.allclose(a, b) for a, b in earlier_results)
 
 
 def test_state_through_which_gradients_flow_inside_a_step() -> None:

@@ -33,8 +33,8 @@ class Slotted:
         self.count = 0
 
 
-def slot(held: Slotted) -> None:
-    held.count += 1
+def slot(slotted: Slotted) -> None:
+    slotted.count += 1
 
 
 def globally() -> None:
@@ -78,17 +78,17 @@ class Counting(nn.Module):
 def test_numbers_that_are_counted_on_are_kept(linked: bool) -> None:
     def run(wrap: Callable) -> list:
         global COUNT
-        COUNT, module, found = 0, Counting(), []
+        COUNT, module, results = 0, Counting(), []
         compiled = wrap(module.forward)
         for k in range(7):
             if k == 5:
                 module.calls, module.mean = 40, 2.5
-            found.append([compiled(numod.arange(3.0) * k), *module.seen()])
-        return found, compiled
+            results.append([compiled(numod.arange(3.0) * k), *module.seen()])
+        return results, compiled
 
     expected, _ = run(lambda function: function)
-    found, compiled = run(lambda function: numod.compile(function, options={"linked": linked}))
-    assert equal(expected, found) and compiled.recorded <= 2
+    run_results, compiled = run(lambda function: numod.compile(function, options={"linked": linked}))
+    assert equal(expected, run_results) and compiled.recorded <= 2
 
 
 def test_numbers_in_a_dictionary_that_is_returned() -> None:
@@ -173,28 +173,28 @@ INTEGERS: dict[str, Callable] = {
 
 @pytest.mark.parametrize("name", INTEGERS)
 def test_integers_in_arithmetic_are_those_of_each_call(name: str) -> None:
-    held, use = {"step": 0}, INTEGERS[name]
+    state, use = {"step": 0}, INTEGERS[name]
 
-    def kept(x: numod.Tensor) -> numod.Tensor:
-        held["step"] += 1
-        return use(held["step"], x)
+    def remembering(x: numod.Tensor) -> numod.Tensor:
+        state["step"] += 1
+        return use(state["step"], x)
 
     argument = compile(lambda x, n: use(n, x))
-    place = compile(lambda x: use(held["step"], x))
-    count = compile(kept)
+    by_key = compile(lambda x: use(state["step"], x))
+    count = compile(remembering)
     read = compile(lambda x, n: use(n.item(), x))
     for k in [*range(7), 1 << 20, (1 << 40) * (name != "squared")]:
         x = numod.arange(3.0) + k % 5
-        held["step"] = k
+        state["step"] = k
         expected = use(k, x)
         if k < 1 << 20 or "**" not in name:
             assert (
                 equal(argument(x, k), expected)
-                and equal(place(x), expected)
+                and equal(by_key(x), expected)
                 and equal(read(x, numod.tensor(k, dtype=numod.int32 if name == "squared" else None)), expected)
             )
-        assert equal(count(x), use(k + 1, x)) and held == {"step": k + 1}
-    assert max(value.recorded for value in (argument, place, count, read)) <= 3
+        assert equal(count(x), use(k + 1, x)) and state == {"step": k + 1}
+    assert max(value.recorded for value in (argument, by_key, count, read)) <= 3
 
 
 class Pair(NamedTuple):
@@ -223,9 +223,9 @@ def test_numbers_in_structures_are_those_of_each_call(name: str) -> None:
     use, make = STRUCTURES[name]
     compiled, x = compile(lambda x, c: (use(x, c), c)), numod.randn(3)
     for k in range(8):
-        given = make(k + 0.5, 3 * k)
-        found, returned = compiled(x, given)
-        assert equal(found, use(x, make(k + 0.5, 3 * k))) and returned == given == make(k + 0.5, 3 * k)
+        argument = make(k + 0.5, 3 * k)
+        result, returned = compiled(x, argument)
+        assert equal(result, use(x, make(k + 0.5, 3 * k))) and returned == argument == make(k + 0.5, 3 * k)
     assert compiled.recorded == 1
 
 
@@ -234,7 +234,7 @@ def test_structures_with_numbers_are_as_the_function_leaves_them() -> None:
     that change.
     """
 
-    kept = types.SimpleNamespace(last=0.0)
+    state = types.SimpleNamespace(last=0.0)
 
     def function(x: numod.Tensor, c: dict) -> numod.Tensor:
         if c["n"] > 6:
@@ -244,19 +244,19 @@ def test_structures_with_numbers_are_as_the_function_leaves_them() -> None:
         return x * c["n"]
 
     def store(x: numod.Tensor, n: float) -> numod.Tensor:
-        kept.last = n
+        state.last = n
         return x * n
 
     compiled, storing, x = numod.compile(function), numod.compile(store, recompile_limit=100), numod.randn(3)
     for k in range(12):
-        given, own = ({"n": k + 0.5, "fails": k == 5} for _ in range(2))
+        compiled_state, reference_state = ({"n": k + 0.5, "fails": k == 5} for _ in range(2))
         results = [None, None]
-        for number, (called, each) in enumerate([(compiled, given), (function, own)]):
+        for number, (called, argument) in enumerate([(compiled, compiled_state), (function, reference_state)]):
             with suppress(ValueError):
-                results[number] = called(x, each)
-        assert equal(*results) and given == own and type(given["n"]) is float
+                results[number] = called(x, argument)
+        assert equal(*results) and compiled_state == reference_state and type(compiled_state["n"]) is float
         store(x, k + 0.5)
-        assert equal(storing(x, k + 0.5), x * (k + 0.5)) and object.__repr__(kept.last)[:6] == "<float"
+        assert equal(storing(x, k + 0.5), x * (k + 0.5)) and object.__repr__(state.last)[:6] == "<float"
 
 
 def test_integers_that_steer_beside_numbers_that_do_not() -> None:
@@ -354,12 +354,12 @@ def test_numbers_that_are_places_and_values(name: str) -> None:
     def run(function: Callable, *arguments: object) -> list:
         x = numod.arange(12.0).reshape(6, 2)
         try:
-            found = function(x, *arguments)
+            result = function(x, *arguments)
             if name.startswith("returned"):
-                found.mul_(2)
+                result.mul_(2)
         except IndexError as error:
-            found = type(error)
-        return [found, x, x.dtype]
+            result = type(error)
+        return [result, x, x.dtype]
 
     use = PLACES[name]
     compiled = compile(lambda x, n: use(n, x), fullgraph=False)
@@ -370,22 +370,22 @@ def test_numbers_that_are_places_and_values(name: str) -> None:
 
 @pytest.mark.parametrize("name", CONDITIONS)
 def test_what_numbers_are_compared_with_is_checked(name: str) -> None:
-    held, use = {"step": 0}, CONDITIONS[name]
+    state, use = {"step": 0}, CONDITIONS[name]
 
-    def kept(x: numod.Tensor) -> numod.Tensor:
-        held["step"] += 1
-        return use(held["step"], x)
+    def branching(x: numod.Tensor) -> numod.Tensor:
+        state["step"] += 1
+        return use(state["step"], x)
 
-    argument, count = compile(lambda x, n: use(n, x)), compile(kept)
+    argument, count = compile(lambda x, n: use(n, x)), compile(branching)
     for k in range(14):
         x = numod.arange(3.0) + k % 5
-        held["step"] = k
+        state["step"] = k
         half = k / 2 if name not in ("every", "truth") else k  # remainders of floats are looked at
         assert (
             equal(argument(x, k), use(k, x))
             and equal(argument(x, half), use(half, x))
             and equal(count(x), use(k + 1, x))
-            and held == {"step": k + 1}
+            and state == {"step": k + 1}
         )
     assert argument.recorded <= 6 and count.recorded <= 3
 
@@ -446,16 +446,16 @@ def test_integers_that_are_sizes_compile_for_all_of_them() -> None:
     """Where each makes the same steps on other sizes: not those that choose what is computed, which are recorded up to
     the limit.
     """
-    x, held = numod.randn(40, requires_grad=True), [numod.randn(40) for _ in range(12)]
+    x, tensors = numod.randn(40, requires_grad=True), [numod.randn(40) for _ in range(12)]
     sized = compile(lambda x, n, c: numod.cat([x[:n] * 2, numod.zeros(c["n"])]).exp())
-    choosing = compile(lambda x, n: x * held[n])
+    choosing = compile(lambda x, n: x * tensors[n])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the limit
         for n in [*range(1, 13)] * 3:
-            expected, found = numod.cat([x[:n] * 2, numod.zeros(n)]).exp(), sized(x, n, {"n": n})
-            assert numod.allclose(found, expected, rtol=1e-6)
-            assert equal(*(numod.autograd.grad(tensor.sum(), x)[0].shape for tensor in (expected, found)))
-            assert equal(choosing(x, n - 1), x * held[n - 1])
+            expected, actual = numod.cat([x[:n] * 2, numod.zeros(n)]).exp(), sized(x, n, {"n": n})
+            assert numod.allclose(actual, expected, rtol=1e-6)
+            assert equal(*(numod.autograd.grad(tensor.sum(), x)[0].shape for tensor in (expected, actual)))
+            assert equal(choosing(x, n - 1), x * tensors[n - 1])
     assert sized.recorded == 12 and choosing.recorded == 8
     texts = [
         version.executable.section.kernel.key

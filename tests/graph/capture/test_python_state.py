@@ -28,39 +28,39 @@ class Slotted:
 
 class Classwide:
     count = 0
-    held = None
+    memory = None
 
 
 def a_dict() -> tuple:
-    held = {"a": numod.zeros(2), 1: None}
+    memory = {"a": numod.zeros(2), 1: None}
 
     def function(x: numod.Tensor) -> numod.Tensor:
-        held["a"], held[1] = held["a"] * 0.5 + x, x * 3
+        memory["a"], memory[1] = memory["a"] * 0.5 + x, x * 3
         return x + 1
 
-    return function, lambda: [*held.values()]
+    return function, lambda: [*memory.values()]
 
 
 def a_list_and_a_deque() -> tuple:
-    held, last = [numod.zeros(2), numod.zeros(2)], deque([numod.zeros(2)] * 3, maxlen=3)
+    memory, last = [numod.zeros(2), numod.zeros(2)], deque([numod.zeros(2)] * 3, maxlen=3)
 
     def function(x: numod.Tensor) -> numod.Tensor:
-        held[0], held[1] = held[1], held[0] + x
+        memory[0], memory[1] = memory[1], memory[0] + x
         last.append(x * 2)
         return x + last[0]
 
-    return function, lambda: [*held, *last]
+    return function, lambda: [*memory, *last]
 
 
 def a_closure() -> tuple:
-    held, last = numod.zeros(2), None
+    memory, last = numod.zeros(2), None
 
     def function(x: numod.Tensor) -> numod.Tensor:
-        nonlocal held, last
-        held, last = numod.tanh(held + x), x * 2
-        return held
+        nonlocal memory, last
+        memory, last = numod.tanh(memory + x), x * 2
+        return memory
 
-    return function, lambda: [held, last]
+    return function, lambda: [memory, last]
 
 
 def a_global() -> tuple:
@@ -108,8 +108,8 @@ def test_tensors_put_in_the_place_of_others_are_kept(make: Callable) -> None:
     expected = [(eager(numod.ones(2) * k), seen()) for k in range(6)]
     function, seen = make()
     compiled = compile(function)
-    found = [(compiled(numod.ones(2) * k), seen()) for k in range(6)]
-    assert equal(expected, found) and compiled.recorded <= 2
+    results = [(compiled(numod.ones(2) * k), seen()) for k in range(6)]
+    assert equal(expected, results) and compiled.recorded <= 2
 
 
 def test_a_dictionary_that_is_cleared_before_every_call() -> None:
@@ -172,16 +172,16 @@ def test_modes_that_are_left_changed_are_refused() -> None:
                 compiled(numod.ones(2))
 
 
-def counting_in(held: object, change: Callable) -> Callable:
+def counting_in(container: object, change: Callable) -> Callable:
     def function(x: numod.Tensor) -> numod.Tensor:
-        change(held)
+        change(container)
         return x * 2
 
     return function
 
 
-def item(held: object) -> None:
-    held[0] += 1
+def item(container: object) -> None:
+    container[0] += 1
 
 
 def classwide(_: object) -> None:
@@ -199,10 +199,10 @@ def on_the_function(_: object) -> None:
 @pytest.mark.parametrize(
     ("make", "change"),
     [
-        (list, lambda held: held.append(1)),
-        (dict, lambda held: held.update({len(held): 1})),
-        (set, lambda held: held.add(len(held))),
-        (deque, lambda held: held.append(1)),
+        (list, lambda container: container.append(1)),
+        (dict, lambda container: container.update({len(container): 1})),
+        (set, lambda container: container.add(len(container))),
+        (deque, lambda container: container.append(1)),
         (lambda: np.zeros(2), item),
         (lambda: array("i", [0]), item),
         (lambda: bytearray(2), item),
@@ -239,8 +239,8 @@ def test_a_refusal_tells_the_line() -> None:
 def test_defaults_of_names_are_looked_at() -> None:
     settings = {"scale": 1.0}
 
-    def function(x: numod.Tensor, *, held: dict = settings) -> numod.Tensor:
-        return x * held["scale"]
+    def function(x: numod.Tensor, *, settings_: dict = settings) -> numod.Tensor:
+        return x * settings_["scale"]
 
     compiled = compile(function)
     for k in range(5):
@@ -249,11 +249,11 @@ def test_defaults_of_names_are_looked_at() -> None:
 
 
 def test_a_deque_that_turns_outside() -> None:
-    held = deque([1.0, 2.0])
-    compiled = compile(lambda x: x * held[0])
+    history = deque([1.0, 2.0])
+    compiled = compile(lambda x: x * history[0])
     for k in range(5):
         assert compiled(numod.ones(1)).tolist() == [1.0 + k % 2]
-        held.rotate(1)
+        history.rotate(1)
 
 
 def test_a_cache_that_is_filled_size_by_size() -> None:
@@ -291,11 +291,11 @@ def test_a_lazy_module_is_initialised_by_the_first_call() -> None:
 
 
 def test_containers_that_a_function_reaches_are_returned_themselves() -> None:
-    held = {"scale": numod.ones(2), "names": ["a"]}
-    compiled, x = compile(lambda x: (x * held["scale"], held, [held["names"]])), numod.ones(2)
+    settings_ = {"scale": numod.ones(2), "names": ["a"]}
+    compiled, x = compile(lambda x: (x * settings_["scale"], settings_, [settings_["names"]])), numod.ones(2)
     for k in range(4):
         result, whole, [names] = compiled(x)
-        assert whole is held and names is held["names"] and equal(result, x * held["scale"])
+        assert whole is settings_ and names is settings_["names"] and equal(result, x * settings_["scale"])
         if k == 2:
             whole["scale"] = numod.full((2,), 3.0)
 
@@ -306,14 +306,14 @@ def test_a_container_whose_items_change_at_every_call_is_returned_itself() -> No
 
         def __init__(self) -> None:
             super().__init__()
-            self.kept = {"sum": numod.zeros(2), "calls": 0}
+            self.totals = {"sum": numod.zeros(2), "calls": 0}
 
         def forward(self, x: numod.Tensor) -> dict:
-            self.kept["sum"] = self.kept["sum"] + x
-            self.kept["calls"] += 1
-            return self.kept
+            self.totals["sum"] = self.totals["sum"] + x
+            self.totals["calls"] += 1
+            return self.totals
 
     model = compile(Counting())
     for k in range(1, 7):
-        kept = model(numod.ones(2))
-        assert kept is model.kept and kept["calls"] == k and equal(kept["sum"], numod.full((2,), float(k)))
+        output = model(numod.ones(2))
+        assert output is model.totals and output["calls"] == k and equal(output["sum"], numod.full((2,), float(k)))

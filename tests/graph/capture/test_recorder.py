@@ -47,10 +47,10 @@ def test_a_training_step_replays_exactly(name: str, batches: list) -> None:
     expected = [eager(*batch).item() for batch in batches]
     step = training_step(model, OPTIMIZERS[name](model.parameters()))
     numod.manual_seed(1)
-    found = [step(*batches[0]).item()]
+    results = [step(*batches[0]).item()]
     program = trace(step, *batches[1])
-    found += [program(*batch).item() for batch in batches[2:]]
-    assert found == [expected[0], *expected[2:]]
+    results += [program(*batch).item() for batch in batches[2:]]
+    assert results == [expected[0], *expected[2:]]
     for mine, theirs in zip(model.parameters(), twin.parameters()):
         assert numod.equal(mine, theirs) and numod.equal(mine.grad, theirs.grad)
 
@@ -73,9 +73,9 @@ def test_views_in_place_writes_and_several_results() -> None:
 
     program = trace(function, numod.ones(3, 4))
     x = numod.arange(12.0).reshape(3, 4)
-    found, expected = program(x), function(x)
-    assert numod.equal(found["y"], expected["y"])
-    assert all(numod.equal(a, b) for a, b in zip(found["parts"], expected["parts"]))
+    actual, expected = program(x), function(x)
+    assert numod.equal(actual["y"], expected["y"])
+    assert all(numod.equal(a, b) for a, b in zip(actual["parts"], expected["parts"]))
 
 
 def test_reading_a_value_is_refused_while_recording() -> None:

@@ -113,10 +113,10 @@ GLOBAL = {"shift": 0}
 class Slots:
     """The same without a dictionary."""
 
-    __slots__ = ("own",)
+    __slots__ = ("rate",)
 
     def __init__(self) -> None:
-        self.own = 1.0
+        self.rate = 1.0
 
 
 def helper(x: numod.Tensor) -> numod.Tensor:
@@ -125,17 +125,17 @@ def helper(x: numod.Tensor) -> numod.Tensor:
 
 
 CHANGES = {
-    "attribute": (lambda s, x: x * s.own, lambda s: setattr(s, "own", 5.0)),
-    "slot": (lambda s, x: x * s.own, lambda s: setattr(s, "own", 5.0)),
-    "attribute in a method": (lambda s, x: s.scaled(x), lambda s: setattr(s, "own", 5.0)),
+    "attribute": (lambda s, x: x * s.rate, lambda s: setattr(s, "rate", 5.0)),
+    "slot": (lambda s, x: x * s.rate, lambda s: setattr(s, "rate", 5.0)),
+    "attribute in a method": (lambda s, x: s.scaled(x), lambda s: setattr(s, "rate", 5.0)),
     "class": (lambda s, x: x * s.shared, lambda s: setattr(type(s), "shared", type(s).shared + 1)),
     "nested": (lambda s, x: x * s.nested["a"][0], lambda s: s.nested["a"].__setitem__(0, 5.0)),
     "array": (lambda s, x: x * float(s.array[0]), lambda s: s.array.fill(5.0)),
     "global of a helper": (lambda s, x: helper(x), lambda s: GLOBAL.update(scale=5.0)),
     "a key that goes": (lambda s, x: x * s.nested.get("a", [7.0])[0], lambda s: s.nested.clear()),
     "an attribute that goes": (
-        lambda s, x: x * getattr(s, "own", 7.0) + (s.own if hasattr(s, "own") else 0),
-        lambda s: delattr(s, "own"),
+        lambda s, x: x * getattr(s, "rate", 7.0) + (s.rate if hasattr(s, "rate") else 0),
+        lambda s: delattr(s, "rate"),
     ),
 }
 
@@ -232,17 +232,17 @@ class Calling:
         return x * self.factor
 
 
-def _scaled(held: list, x: numod.Tensor, more: float = 0.0) -> numod.Tensor:
-    return x * held[0] + more
+def _scaled(factors: list, x: numod.Tensor, more: float = 0.0) -> numod.Tensor:
+    return x * factors[0] + more
 
 
 def test_partials_and_callable_objects_are_looked_into() -> None:
-    held, factor = [2.0], Calling()
-    partly = functools.partial(_scaled, held)
+    factors, factor = [2.0], Calling()
+    partly = functools.partial(_scaled, factors)
     inside = functools.partial(_scaled, [1.0], more=1.0)
     functions = [compile(partly), compile(factor), compile(lambda x: inside(x))]
     for k in range(4):
-        held[0], factor.factor, inside.keywords["more"] = k, k + 1.0, k + 2.0
+        factors[0], factor.factor, inside.keywords["more"] = k, k + 1.0, k + 2.0
         assert [function(X).sum().item() for function in functions] == [15.0 * k, 15.0 * (k + 1), 15.0 + 6 * (k + 2)]
 
 
@@ -306,11 +306,11 @@ def test_globals_by_their_names_and_functions_of_new_code() -> None:
 
 
 def test_a_tensor_from_outside_that_is_resized() -> None:
-    held = numod.ones(4)
-    compiled = compile(lambda x: x.sum() + held.sum())
+    tensor = numod.ones(4)
+    compiled = compile(lambda x: x.sum() + tensor.sum())
     for size in (4, 4, 2, 2, 3, 4):
-        held.resize_(size)
-        assert equal(compiled(X), X.sum() + held.sum())
+        tensor.resize_(size)
+        assert equal(compiled(X), X.sum() + tensor.sum())
 
 
 def test_members_of_an_enumeration_of_integers_are_integers() -> None:

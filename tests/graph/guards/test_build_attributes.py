@@ -30,55 +30,55 @@ class Named(dict):
     """A dictionary with attributes of its own."""
 
 
-def rate_of(held: object) -> float:
-    return held.rate
+def rate_of(target: object) -> float:
+    return target.rate
 
 
-def or_else(held: object) -> float:
+def or_else(target: object) -> float:
     try:
-        return held.rate
+        return target.rate
     except AttributeError:
         return 2.0
 
 
-def put(held: object, value: float) -> None:
-    setattr(held, "rate", value)  # noqa: B010
+def put(target: object, value: float) -> None:
+    setattr(target, "rate", value)  # noqa: B010
 
 
-def with_rate(held: object) -> object:
-    put(held, 1.0)
-    return held
+def with_rate(target: object) -> object:
+    put(target, 1.0)
+    return target
 
 
 WEAKLY, OTHER, NAMES = with_rate(Settings()), False, ["rate"]
 HELD: dict[str, tuple[object, Callable, Callable]] = {
     "a helper's name for it": (with_rate(types.SimpleNamespace()), rate_of, put),
-    "parsed options": (argparse.Namespace(rate=1.0), lambda held: held.rate, put),
-    "a name in text": (with_rate(Settings()), lambda held: getattr(held, "rate"), put),  # noqa: B009
-    "a computed name": (with_rate(Settings()), lambda held: getattr(held, "".join(["ra", "te"])), put),
-    "all names": (with_rate(Settings()), lambda held: sum(vars(held)[name] for name in ["rate"]), put),
+    "parsed options": (argparse.Namespace(rate=1.0), lambda target: target.rate, put),
+    "a name in text": (with_rate(Settings()), lambda target: getattr(target, "rate"), put),  # noqa: B009
+    "a computed name": (with_rate(Settings()), lambda target: getattr(target, "".join(["ra", "te"])), put),
+    "all names": (with_rate(Settings()), lambda target: sum(vars(target)[name] for name in ["rate"]), put),
     "a getter": (with_rate(Settings()), operator.attrgetter("rate"), put),
-    "added": (Settings(), lambda held: getattr(held, "rate", 2.0), put),
-    "asked for": (Settings(), lambda held: 1.0 + hasattr(held, "rate"), put),
-    "one of two names": (with_rate(Settings()), lambda held: getattr(held, "other" if OTHER else "rate"), put),
-    "a name or another": (with_rate(Settings()), lambda held: getattr(held, NAMES[0] or "other"), put),
-    "a getter made inside": (with_rate(Settings()), lambda held: operator.attrgetter(NAMES[0])(held), put),
-    "the method of all names": (with_rate(Settings()), lambda held: held.__getattribute__(NAMES[0]), put),
-    "getattr by another name": (with_rate(Settings()), lambda held, get=getattr: get(held, NAMES[0]), put),
-    "a text": (None, lambda held: eval("WEAKLY.rate"), lambda held, value: put(WEAKLY, value)),
+    "added": (Settings(), lambda target: getattr(target, "rate", 2.0), put),
+    "asked for": (Settings(), lambda target: 1.0 + hasattr(target, "rate"), put),
+    "one of two names": (with_rate(Settings()), lambda target: getattr(target, "other" if OTHER else "rate"), put),
+    "a name or another": (with_rate(Settings()), lambda target: getattr(target, NAMES[0] or "other"), put),
+    "a getter made inside": (with_rate(Settings()), lambda target: operator.attrgetter(NAMES[0])(target), put),
+    "the method of all names": (with_rate(Settings()), lambda target: target.__getattribute__(NAMES[0]), put),
+    "getattr by another name": (with_rate(Settings()), lambda target, get=getattr: get(target, NAMES[0]), put),
+    "a text": (None, lambda target: eval("WEAKLY.rate"), lambda target, value: put(WEAKLY, value)),
     "caught": (Settings(), or_else, put),
-    "items as attributes": (Access(rate=1.0), rate_of, lambda held, value: held.update(rate=value)),
+    "items as attributes": (Access(rate=1.0), rate_of, lambda target, value: target.update(rate=value)),
     "attributes of a dictionary": (with_rate(Named()), rate_of, put),
-    "a dictionary of the library's": (UserDict(rate=1.0), lambda held: held["rate"], lambda held,
-        value: held.update(rate=value)),
-        "a chain": (ChainMap({}, {"rate": 1.0}), lambda held: held["rate"], lambda held,
-            value: held.maps[1].update(rate=value)),
-    "a weak reference": (weakref.ref(WEAKLY), lambda held: held().rate, lambda held, value: put(WEAKLY, value)),
-    "an order": ({"a": 1.0, "b": 2.0}, lambda held: next(value for value in held.values()), lambda held,
-        value: held.update(a=held.pop("a"), b=value)),
-        "a tuple": (with_rate(Settings()), lambda held: held.rate[0] if isinstance(held.rate, tuple) else held.rate,
-            lambda held, value: put(held, (value, 2.0))),
-    "members": ({1.0, 9}, lambda held: 1.0 if 3.0 in held else 2.0, lambda held, value: held.add(value)),
+    "a dictionary of the library's": (UserDict(rate=1.0), lambda target: target["rate"], lambda target,
+        value: target.update(rate=value)),
+        "a chain": (ChainMap({}, {"rate": 1.0}), lambda target: target["rate"], lambda target,
+            value: target.maps[1].update(rate=value)),
+    "a weak reference": (weakref.ref(WEAKLY), lambda reference: reference().rate, lambda reference, value: put(WEAKLY, value)),
+    "an order": ({"a": 1.0, "b": 2.0}, lambda target: next(value for value in target.values()), lambda target,
+        value: target.update(a=target.pop("a"), b=value)),
+        "a tuple": (with_rate(Settings()), lambda target: target.rate[0] if isinstance(target.rate, tuple) else target.rate,
+            lambda target, value: put(target, (value, 2.0))),
+    "members": ({1.0, 9}, lambda target: 1.0 if 3.0 in target else 2.0, lambda target, value: target.add(value)),
 }  # fmt: skip
 
 
@@ -116,13 +116,13 @@ def test_attributes_of_tensors() -> None:
         weight.rate = rate
         assert equal(compiled(X), X * rate)
 
-    def named(x: numod.Tensor) -> numod.Tensor:
+    def counted(x: numod.Tensor) -> numod.Tensor:
         result = x * 2
         result.rate = 1.0
         return result
 
     with pytest.raises(RuntimeError, match="returns a tensor with an attribute, rate"):
-        compile(named)(X)
+        compile(counted)(X)
 
 
 @pytest.mark.parametrize(
@@ -142,26 +142,26 @@ def test_what_nothing_compares_from_call_to_call_is_refused(function: Callable) 
 @pytest.mark.parametrize(
     "asks",
     [
-        lambda held: hasattr(type(held), "late"),
-        lambda held: hasattr(held, "late"),
-        lambda held: getattr(held, "late", None) is not None,
+        lambda target: hasattr(type(target), "late"),
+        lambda target: hasattr(target, "late"),
+        lambda target: getattr(target, "late", None) is not None,
     ],
 )
 def test_an_attribute_that_a_class_comes_to_have_is_noticed(asks):
     class Held:
         pass
 
-    held = Held()
-    compiled = numod.compile(lambda x: x * 2 if asks(held) else x)
+    holder = Held()
+    compiled = numod.compile(lambda x: x * 2 if asks(holder) else x)
     assert [compiled(numod.ones(1)).item() for _ in range(2)] == [1.0, 1.0]
     Held.late = 1
     assert compiled(numod.ones(1)).item() == 2.0
 
 
 def test_an_argument_may_be_compared_with_a_tensor_of_the_closure():
-    own, other = numod.ones(1), numod.ones(1)
-    compiled = numod.compile(lambda x: x * 2 if x is own else x)
-    assert [compiled(value).item() for value in (own, other, own, other, own)] == [2.0, 1.0, 2.0, 1.0, 2.0]
+    tensor, other = numod.ones(1), numod.ones(1)
+    compiled = numod.compile(lambda x: x * 2 if x is tensor else x)
+    assert [compiled(value).item() for value in (tensor, other, tensor, other, tensor)] == [2.0, 1.0, 2.0, 1.0, 2.0]
 
 
 class Slotted:
@@ -240,8 +240,8 @@ def test_tensors_of_which_code_asks_more_than_their_layout(
     compiled = numod.compile(function)
     with numod.no_grad(), warnings.catch_warnings(action="ignore"):
         for make in (first, first, second, first, second):
-            given = make()
-            assert equal(compiled(given), function(given))
+            target = make()
+            assert equal(compiled(target), function(target))
 
 
 KEPT, CACHED = numod.ones(2), functools.lru_cache(lambda x: x * 2)
@@ -291,11 +291,11 @@ def test_attributes_that_are_asked_for_by_their_dictionary() -> None:
     ):
         thing, other = Plain(), Plain()
         reached = compile(lambda x, read=read, thing=thing: x * read(thing))
-        given = compile(lambda x, a, read=read: x * read(a))
+        by_reader = compile(lambda x, a, read=read: x * read(a))
         for value in (None, None, None, 5.0, 5.0, 7.0):
             if value is not None:
                 thing.scale = other.scale = value
-            assert equal(reached(X), X * (value or 1.0)) and equal(given(X, other), X * (value or 1.0))
+            assert equal(reached(X), X * (value or 1.0)) and equal(by_reader(X, other), X * (value or 1.0))
 
 
 def test_what_a_module_gives_for_missing_names_and_its_own_names() -> None:

@@ -61,9 +61,9 @@ def test_a_class_that_comes_to_have_a_method_it_had_from_another() -> None:
     class Rectified(nn.ReLU):
         pass
 
-    own, layer = Own(), Rectified()
+    rectified, layer = Own(), Rectified()
     for holder, name, compiled in (
-        (Own, "scaled", compile(lambda x: own.scaled(x))),
+        (Own, "scaled", compile(lambda x: rectified.scaled(x))),
         (Rectified, "forward", compile(lambda x: layer(x))),
     ):
         before = compiled(X)
@@ -117,16 +117,16 @@ def test_classes_that_are_registered_with_an_abstract_one(kind: type | None, mat
     class Kind:
         """One that comes to be registered."""
 
-    base, held = kind or abc.ABCMeta("Base", (), {}), Kind()
+    base, instance = kind or abc.ABCMeta("Base", (), {}), Kind()
 
     def matching(x: numod.Tensor) -> numod.Tensor:
-        match held:
+        match instance:
             case base():
                 return x * 2
         return x * 3
 
     def asking(x: numod.Tensor) -> numod.Tensor:
-        return x * 2 if isinstance(held, base) else x * 3
+        return x * 2 if isinstance(instance, base) else x * 3
 
     compiled = compile(matching if match else asking)
     assert equal(compiled(X), X * 3) and equal(compiled(X), X * 3)
@@ -167,10 +167,10 @@ class Tripled(nn.Module):
 
 
 @pytest.mark.parametrize("linked", [None, False])
-@pytest.mark.parametrize("place", ["itself", "inside", "given"])
-def test_modules_that_are_given_another_class(place: str, linked: bool | None) -> None:
+@pytest.mark.parametrize("changed_class", ["itself", "inside", "given"])
+def test_modules_that_are_given_another_class(changed_class: str, linked: bool | None) -> None:
     module = Doubled()
-    use = {"itself": module, "inside": nn.Sequential(module), "given": lambda x: module(x)}[place]
+    use = {"itself": module, "inside": nn.Sequential(module), "given": lambda x: module(x)}[changed_class]
     compiled = compiled_natively(use, options={"linked": linked}, fullgraph=True)
     for kind in (Doubled, Doubled, Tripled, Tripled, Doubled):
         module.__class__ = kind

@@ -35,12 +35,12 @@ def test_results_of_a_cache_that_is_cleared_are_computed_again() -> None:
 
 
 def test_what_methods_of_containers_are_bound_to() -> None:
-    held: dict[str, float] = {"factor": 2.0}
-    get, count = held.get, held.__len__
+    settings: dict[str, float] = {"factor": 2.0}
+    get, count = settings.get, settings.__len__
     compiled = compile(lambda x: x * get("factor", 1.0) + count())
-    for held["factor"] in (2.0, 5.0):
-        assert equal(compiled(X), X * held["factor"] + 1)
-    held.clear()
+    for settings["factor"] in (2.0, 5.0):
+        assert equal(compiled(X), X * settings["factor"] + 1)
+    settings.clear()
     assert equal(compiled(X), X)
 
 
@@ -55,21 +55,21 @@ def test_defaults_of_names_that_are_replaced_as_a_whole() -> None:
 
 
 def test_members_of_sets_and_keys_of_dictionaries() -> None:
-    held, layer = {"factor": 1.0}, nn.Dropout(0.0)
-    layer.own = 1.0
-    functions, weights = {lambda x: x * held["factor"]}, {layer: 2.0}
+    settings, layer = {"factor": 1.0}, nn.Dropout(0.0)
+    layer.gain = 1.0
+    functions, weights = {lambda x: x * settings["factor"]}, {layer: 2.0}
 
     @compile
     def scaled(x: numod.Tensor) -> numod.Tensor:
         for function in functions:
             x = function(x)
         for module, weight in weights.items():
-            x = module(x) * module.own * weight
+            x = module(x) * module.gain * weight
         return x
 
-    for held["factor"] in (1.0, 1.0, 2.0):
-        assert equal(scaled(X), X * held["factor"] * 2)
-    layer.own = 3.0
+    for settings["factor"] in (1.0, 1.0, 2.0):
+        assert equal(scaled(X), X * settings["factor"] * 2)
+    layer.gain = 3.0
     assert equal(scaled(X), X * 12)
     layer.eval()
     layer.p = 1.0
@@ -120,11 +120,11 @@ def test_what_a_dictionary_makes_of_missing_keys() -> None:
 
 
 def test_a_dictionary_that_holds_itself() -> None:
-    held: dict = {"v": 2.0}
-    held["self"] = held
-    compiled = compile(lambda x: x * held["self"]["v"])
-    for held["v"] in (2.0, 2.0, 3.0):
-        assert equal(compiled(X), X * held["v"])
+    settings: dict = {"v": 2.0}
+    settings["self"] = settings
+    compiled = compile(lambda x: x * settings["self"]["v"])
+    for settings["v"] in (2.0, 2.0, 3.0):
+        assert equal(compiled(X), X * settings["v"])
 
 
 def test_views_of_dictionaries_and_of_memory_are_looked_through() -> None:
@@ -157,14 +157,14 @@ def test_a_weak_reference_that_dies_and_what_it_refers_to() -> None:
     class Kind:
         scale = 2.0
 
-    held = Kind()
-    reference = weakref.ref(held)
+    instance = Kind()
+    reference = weakref.ref(instance)
     use = lambda x: x * (reference().scale if reference() is not None else 9.0)  # noqa: E731
     compiled = compile(use)
     for scale in (2.0, 3.0):
-        held.scale = scale
+        instance.scale = scale
         assert equal(compiled(X), use(X)) and equal(compiled(X), use(X))
-    del held
+    del instance
     gc.collect()
     assert reference() is None and [compiled(X).tolist() for _ in range(2)] == [(X * 9).tolist()] * 2
 
@@ -173,30 +173,30 @@ def test_weak_dictionaries_and_sets() -> None:
     class Kind:
         scale = 2.0
 
-    held = Kind()
-    values = weakref.WeakValueDictionary(a=held)
-    keys = weakref.WeakKeyDictionary({held: 2.0})
-    members = weakref.WeakSet([held])
+    instance = Kind()
+    values = weakref.WeakValueDictionary(a=instance)
+    keys = weakref.WeakKeyDictionary({instance: 2.0})
+    members = weakref.WeakSet([instance])
     uses = [
         lambda x: x * (values["a"].scale if "a" in values else 5.0), lambda x: x * sum(keys.values()) * len(keys),
         lambda x: x * len(members),
     ]  # fmt: skip
     compiled = [compile(use) for use in uses]
     for scale in (2.0, 2.0, 3.0, 3.0):
-        held.scale, keys[held] = scale, scale
+        instance.scale, keys[instance] = scale, scale
         assert all(equal(one(X), other(X)) for one, other in zip(compiled, uses))
-    del held
+    del instance
     gc.collect()
     for _ in range(2):
         assert not members and all(equal(one(X), other(X)) for one, other in zip(compiled, uses))
 
 
 def test_sets_of_numbers_that_are_equal_but_of_another_kind() -> None:
-    held = {1}
-    compiled = compile(lambda x: x.long() * sum(held))
+    members = {1}
+    compiled = compile(lambda x: x.long() * sum(members))
     for number in (1, 1.0, 1):
-        held.clear()
-        held.add(number)
+        members.clear()
+        members.add(number)
         assert compiled(X).dtype is (numod.float32 if number.__class__ is float else numod.int64)
 
 
@@ -221,15 +221,15 @@ def thread_values() -> threading.local:
     ids="structure number array record".split(),
 )
 def test_values_in_memory_of_c(make: Callable, read: Callable, write: Callable) -> None:
-    kept = make()
-    of_closure, of_argument = compile(lambda x: x * read(kept)), compile(lambda x, values: x * read(values))
+    container = make()
+    of_closure, of_argument = compile(lambda x: x * read(container)), compile(lambda x, values: x * read(values))
     for call in range(4):
         other = make()
         if call == 2:
-            write(kept)
+            write(container)
         if call % 2:
             write(other)
-        assert equal(of_closure(X), X * read(kept)) and equal(of_argument(X, other), X * read(other))
+        assert equal(of_closure(X), X * read(container)) and equal(of_argument(X, other), X * read(other))
 
 
 @pytest.mark.parametrize(
@@ -242,9 +242,9 @@ def test_values_in_memory_of_c(make: Callable, read: Callable, write: Callable) 
     ids="pointer file thread".split(),
 )
 def test_values_that_no_guard_can_compare(make: Callable, read: Callable, write: Callable) -> None:
-    kept = make()
-    compiled = compiled_natively(lambda x: x * read(kept))
+    container = make()
+    compiled = compiled_natively(lambda x: x * read(container))
     with pytest.warns(UserWarning, match="cannot compare them from call to call"):
-        assert equal(compiled(X), X * read(kept))
-    write(kept)
+        assert equal(compiled(X), X * read(container))
+    write(container)
     assert equal(compiled(X), X * 5) and equal(compiled(X), X * 5)

@@ -57,9 +57,9 @@ def test_methods_and_functions_put_in_the_place_of_the_librarys_are_noticed(
     total, product, call = numod.Tensor.sum, nn.functional.linear, nn.Module.__call__
     changes = [
         (nn.ReLU, "forward", lambda self, x: x * 5),
-        (nn.functional, "linear", lambda *given: product(*given) - 3),
+        (nn.functional, "linear", lambda *args: product(*args) - 3),
         (nn.functional, "relu", lambda x, inplace: x * 7),
-        (nn.Module, "__call__", lambda self, *given: call(self, *given) + 1),
+        (nn.Module, "__call__", lambda self, *args: call(self, *args) + 1),
         (numod.Tensor, "sum", lambda self: total(self) * 2),
     ]
     for holder, name, other in [(nn.ReLU, "extra_repr", nn.ReLU.extra_repr), *changes]:
@@ -101,13 +101,13 @@ def test_a_global_that_comes_to_hide_a_name_of_pythons_is_noticed(monkeypatch: p
 
 def test_methods_and_private_functions_put_in_the_place_of_the_librarys(monkeypatch: pytest.MonkeyPatch) -> None:
     density = compile(lambda x: Normal(numod.zeros(3), numod.ones(3)).log_prob(x))
-    named = compile(lambda x: numod.distributions.Normal(numod.zeros(3), numod.ones(3)).log_prob(x))
+    by_validated = compile(lambda x: numod.distributions.Normal(numod.zeros(3), numod.ones(3)).log_prob(x))
     loss = compile(lambda x: F.smooth_l1_loss(x, x + 1))
-    for function in (density, named, loss):
+    for function in (density, by_validated, loss):
         function(X)
     monkeypatch.setattr(Normal, "log_prob", lambda self, x: x * 7)
-    monkeypatch.setattr(sys.modules["numod.nn.functional.loss"], "_elementwise", lambda *given, **named: X * 9)
-    assert equal(density(X), X * 7) and equal(named(X), X * 7) and equal(loss(X), F.smooth_l1_loss(X, X + 1))
+    monkeypatch.setattr(sys.modules["numod.nn.functional.loss"], "_elementwise", lambda *args, **kwargs: X * 9)
+    assert equal(density(X), X * 7) and equal(by_validated(X), X * 7) and equal(loss(X), F.smooth_l1_loss(X, X + 1))
 
 
 def test_another_backward_of_a_function_with_a_gradient_of_its_own() -> None:
@@ -132,7 +132,7 @@ def test_another_backward_of_a_function_with_a_gradient_of_its_own() -> None:
 
 
 def test_the_order_in_which_arguments_are_named() -> None:
-    compiled = compile(lambda **named: ({name: 2 for name in named}, X * 2))
+    compiled = compile(lambda **kwargs: ({name: 2 for name in kwargs}, X * 2))
     for names in ("ab", "ab", "ba", "ab", "ba"):
         assert list(compiled(**{name: 1.0 for name in names})[0]) == list(names)
 
@@ -226,7 +226,7 @@ def test_methods_in_the_stead_of_those_that_only_the_library_calls() -> None:
         checked(x[..., 0])
 
     def run(wrap: Callable) -> list:
-        First.count, weights, found = 2, [numod.ones(3, requires_grad=True) for _ in range(2)], []
+        First.count, weights, results = 2, [numod.ones(3, requires_grad=True) for _ in range(2)], []
         optimizer = First(weights, 0.1)
 
         def step(x: numod.Tensor) -> None:
@@ -238,8 +238,8 @@ def test_methods_in_the_stead_of_those_that_only_the_library_calls() -> None:
         for k in range(5):
             First.count = 1 if k > 2 else 2
             function(X)
-            found += [weight.detach().clone() for weight in weights]
-        return found
+            results += [weight.detach().clone() for weight in weights]
+        return results
 
     assert equal(run(lambda function: function), run(compile))
 

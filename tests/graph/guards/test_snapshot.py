@@ -163,13 +163,13 @@ def test_a_rate_that_a_function_reads_is_taken_as_it_comes() -> None:
             return loss.detach(), optimizer.param_groups[0]["lr"]
 
         function = numod.compile(step) if compiled else step
-        found = []
+        results = []
         for _ in range(12):
             loss, rate = function()
-            found += [loss.item(), rate]
+            results += [loss.item(), rate]
             schedule.step()
         assert not compiled or function.recorded <= 4  # one for each of the first rates, and one for all
-        return found
+        return results
 
     assert losses(True) == pytest.approx(losses(False))
 
@@ -187,7 +187,7 @@ def test_a_step_count_that_a_function_reads_is_refused() -> None:
 def test_hooks_of_steps_are_recorded_and_guarded(everywhere: bool) -> None:
     scale, handles, pair = [0.5], [], Pair()
 
-    def hook(optimizer: numod.optim.Optimizer, args: tuple, named: dict) -> None:
+    def hook(optimizer: numod.optim.Optimizer, args: tuple, kwargs: dict) -> None:
         for parameter in optimizer.param_groups[0]["params"]:
             parameter.grad.mul_(scale[0])
 
@@ -344,15 +344,15 @@ def test_hooks() -> None:
 def test_hooks_of_given_tensors_are_called_once() -> None:
     eager, compiled = forward_pair()
     for _ in range(3):
-        found = []
+        results = []
         for model in (eager, compiled):
             x = batch(1)[0].requires_grad_()
-            hooked, kept = x * 1, x * 2
+            hooked, unhooked = x * 1, x * 2
             hooked.register_hook(lambda g: g * 3)
-            kept.retain_grad()
-            (model(hooked).sum() + model(kept).sum()).backward()
-            found.append((x.grad, kept.grad))
-        assert equal(*found)
+            unhooked.retain_grad()
+            (model(hooked).sum() + model(unhooked).sum()).backward()
+            results.append((x.grad, unhooked.grad))
+        assert equal(*results)
 
 
 def test_hooks_of_leaves_are_called_by_the_backward_pass() -> None:
@@ -375,13 +375,13 @@ def test_hooks_given_to_arguments_inside_are_not_missed(name: str) -> None:
         getattr(x, name)(lambda g: g * 2 if g is not x else x.grad.mul_(2))
         return x * x
 
-    compiled, found = compiled_natively(hooked), []
+    compiled, results = compiled_natively(hooked), []
     with warnings.catch_warnings(action="ignore"):
         for k in range(6):
             x = numod.arange(3.0).requires_grad_()
             (compiled if k < 3 else hooked)(x).sum().backward()
-            found.append(x.grad)
-    assert equal(found[:3], found[3:])
+            results.append(x.grad)
+    assert equal(results[:3], results[3:])
 
 
 def test_attributes_given_to_arguments_inside_are_not_missed() -> None:
@@ -389,9 +389,9 @@ def test_attributes_given_to_arguments_inside_are_not_missed() -> None:
         x.seen = True
         return x * 2
 
-    compiled, given = compiled_natively(mark), [numod.ones(2) for _ in range(3)]
+    compiled, tensors = compiled_natively(mark), [numod.ones(2) for _ in range(3)]
     with warnings.catch_warnings(action="ignore"):
-        assert all(compiled(value).sum() == 4 and value.seen for value in given)
+        assert all(compiled(value).sum() == 4 and value.seen for value in tensors)
 
 
 def test_a_hook_added_later_is_not_missed() -> None:
@@ -489,7 +489,7 @@ def test_what_is_written_given_or_counted_is_no_flag() -> None:
         count.add_(1)
         return x if count > 3 else -x
 
-    def given(x: numod.Tensor) -> numod.Tensor:
+    def hooked_given(x: numod.Tensor) -> numod.Tensor:
         return x if (x * weight).sum() > 3 else -x
 
     def counted(x: numod.Tensor) -> numod.Tensor:
@@ -500,10 +500,10 @@ def test_what_is_written_given_or_counted_is_no_flag() -> None:
         return x if count.item() > 3 else -x
 
     def at_a_place(x: numod.Tensor) -> numod.Tensor:  # a guard would read there before anything has checked the place
-        return x if weight[place] == 1 else -x
+        return x if weight[index] == 1 else -x
 
-    place = numod.tensor(1)
-    for function in (written, given, counted, read, at_a_place):
+    index = numod.tensor(1)
+    for function in (written, hooked_given, counted, read, at_a_place):
         with pytest.raises(RuntimeError, match="reads a tensor's value in Python"):
             compile(function)(numod.ones(2))
 
@@ -545,9 +545,11 @@ def test_hooks_of_saved_tensors_and_anomalies_begin_between_calls() -> None:
     compiled = compile(lambda x: (weight * x).exp())
     for _ in range(3):
         compiled(x)
-    with numod.autograd.graph.saved_tensors_hooks(lambda each: (packed.append(each), each * 0)[1], lambda each: each):
-        found = compiled(x)
-    found.sum().backward()
+    with numod.autograd.graph.saved_tensors_hooks(
+        lambda tensor: (packed.append(tensor), tensor * 0)[1], lambda tensor: tensor
+    ):
+        result = compiled(x)
+    result.sum().backward()
     assert packed and weight.grad.tolist() == [0.0, 0.0]
     compiled(x).sum().backward()
     assert weight.grad[0] > 2
@@ -567,7 +569,7 @@ def test_a_place_that_becomes_a_property() -> None:
     def train(wrap: object) -> list[float]:
         numod.manual_seed(0)
         model = nn.Sequential(nn.Linear(4, 4), nn.Tanh())
-        forward, found = wrap(model), []
+        forward, results = wrap(model), []
 
         def some(optimizer: numod.optim.Optimizer) -> None:
             for _ in range(3):
@@ -575,7 +577,7 @@ def test_a_place_that_becomes_a_property() -> None:
                 optimizer.zero_grad()
                 (y**2).mean().backward()
                 optimizer.step()
-                found.append(y.sum().item())
+                results.append(y.sum().item())
 
         optimizer = numod.optim.SGD(model.parameters(), lr=0.05)
         some(optimizer)
@@ -585,7 +587,7 @@ def test_a_place_that_becomes_a_property() -> None:
         some(optimizer)
         nn.utils.parametrizations.weight_norm(model[0])
         some(numod.optim.SGD(model.parameters(), lr=0.1))
-        return found
+        return results
 
     assert train(lambda model: model) == pytest.approx(
         train(lambda model: numod.compile(model, options={"linked": False})), rel=1e-5
@@ -598,8 +600,8 @@ def test_a_place_that_becomes_a_property() -> None:
 ])  # fmt: skip
 def test_hooks_that_are_taken_from_their_dictionary(change: object) -> None:
     layer = numod.nn.Linear(2, 2)
-    layer.register_forward_hook(lambda module, given, result: result * 2)
-    layer.register_forward_hook(lambda module, given, result: result + 1)
+    layer.register_forward_hook(lambda module, inputs, result: result * 2)
+    layer.register_forward_hook(lambda module, inputs, result: result + 1)
     compiled, x = compile(lambda x: layer(x)), numod.ones(1, 2)
     compiled(x)
     change(layer._forward_hooks)

@@ -65,13 +65,13 @@ def test_values_that_are_returned() -> None:
 
 @pytest.mark.parametrize("linked", [True, False])
 def test_values_are_of_the_moment_and_arrays_share_memory(linked: bool) -> None:
-    held = numod.zeros(2)
+    tensor = numod.zeros(2)
 
     def function(x: numod.Tensor) -> tuple:
         total = x.sum()
-        before = total.item(), held.tolist(), held.numpy(), total
+        before = total.item(), tensor.tolist(), tensor.numpy(), total
         total.add_(1)
-        held.add_(x)
+        tensor.add_(x)
         return *before, total.item()
 
     compiled = numod.compile(function, options={"linked": linked})
@@ -80,9 +80,9 @@ def test_values_are_of_the_moment_and_arrays_share_memory(linked: bool) -> None:
         assert (
             (before, after, total.item()) == (2 * k, 2 * k + 1, 2 * k + 1)
             and first == [sum(range(k))] * 2
-            and array.tolist() == held.tolist()
+            and array.tolist() == tensor.tolist()
         )
-    held.zero_()
+    tensor.zero_()
     assert array.tolist() == [0, 0]
 
 
@@ -177,17 +177,17 @@ KINDS: dict[str, Callable] = {
 @pytest.mark.parametrize("source", ["read", "argument", "count"])
 @pytest.mark.filterwarnings("ignore:compile")
 def test_a_value_whose_type_is_asked_for_is_a_number(name: str, source: str) -> None:
-    use, held = KINDS[name], {"steps": 0}
+    use, counters = KINDS[name], {"steps": 0}
 
     def function(x: numod.Tensor, value: float | None) -> tuple:
-        held["steps"] += 1
-        return x * 2, use({"read": x.sum().item(), "argument": value, "count": held["steps"]}[source])
+        counters["steps"] += 1
+        return x * 2, use({"read": x.sum().item(), "argument": value, "count": counters["steps"]}[source])
 
     compiled = compile(function, fullgraph=False)
     for k in range(6):
         _, actual = compiled(numod.arange(3.0) * k, k / 4)
-        expected = use({"read": 3.0 * k, "argument": k / 4, "count": held["steps"]}[source])
-        assert actual == expected and repr(actual) == repr(expected) and held == {"steps": k + 1}
+        expected = use({"read": 3.0 * k, "argument": k / 4, "count": counters["steps"]}[source])
+        assert actual == expected and repr(actual) == repr(expected) and counters == {"steps": k + 1}
 
 
 SIZES: dict[str, Callable] = {
@@ -307,16 +307,16 @@ def test_floats_of_modules_and_globals_that_change_outside() -> None:
 
 
 def test_a_float_argument_that_changed_may_be_left_out_while_others_change() -> None:
-    held = {"scale": 1.0}
+    settings = {"scale": 1.0}
 
     def function(x: numod.Tensor, more: float = 2.0) -> numod.Tensor:
-        return x * held["scale"] + more
+        return x * settings["scale"] + more
 
     compiled, x = numod.compile(function), numod.randn(3)
     for more in (0.5, 1.5, 2.5, 3.5):
         assert equal(compiled(x, more), function(x, more))
     for scale in (1.5, 2.5, 3.5):
-        held["scale"] = scale
+        settings["scale"] = scale
         assert (
             equal(compiled(x), function(x))
             and equal(compiled(x, 3), function(x, 3))
@@ -331,11 +331,11 @@ def test_floats_of_objects_that_take_nothing_else_are_their_values() -> None:
                 raise TypeError(f"{name} is a {type(value)}")
             object.__setattr__(self, name, value)
 
-    held, strict, x = {"shift": 0.5}, Strict(), numod.randn(3)
-    compiled = numod.compile(lambda x: x * strict.scale + held["shift"])
+    settings, strict, x = {"shift": 0.5}, Strict(), numod.randn(3)
+    compiled = numod.compile(lambda x: x * strict.scale + settings["shift"])
     for value in (1.0, 2.0, 3.0, 4.0):
-        strict.scale = held["shift"] = value
-        assert equal(compiled(x), x * value + value) and type(held["shift"]) is type(strict.scale) is float
+        strict.scale = settings["shift"] = value
+        assert equal(compiled(x), x * value + value) and type(settings["shift"]) is type(strict.scale) is float
 
 
 def test_floats_that_change_inside_and_outside_or_are_looked_at() -> None:

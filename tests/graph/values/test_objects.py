@@ -162,11 +162,11 @@ def test_a_training_step_learns_from_each_batch_labels() -> None:
     "base", [str, float, int, bytes, frozenset, set, complex, list, dict, deque, bytearray, np.ndarray]
 )
 def test_attributes_of_objects_that_a_function_reaches(base: type) -> None:
-    held = type("Kind", (base,), {})(*((1,) if base is np.ndarray else ()))
-    held.scale = 3.0
-    compiled = compile(lambda x: x * held.scale)
+    instance = type("Kind", (base,), {})(*((1,) if base is np.ndarray else ()))
+    instance.scale = 3.0
+    compiled = compile(lambda x: x * instance.scale)
     for scale in (3.0, 3.0, 5.0, 5.0, 3.0):
-        held.scale = scale
+        instance.scale = scale
         assert compiled(X).tolist() == [scale] * 2
 
 
@@ -294,13 +294,13 @@ class Holder:
 @pytest.mark.filterwarnings("ignore:compile")
 @pytest.mark.parametrize("kind", [Counting, Items, CountingDescriptor])
 def test_a_users_code_runs_as_often_as_the_function_runs_it(kind: type) -> None:
-    held, items, holder = Counting(), Items([numod.zeros(2)]), Holder()
-    object.__setattr__(held, "x", numod.zeros(2))
+    counting, items, holder = Counting(), Items([numod.zeros(2)]), Holder()
+    object.__setattr__(counting, "x", numod.zeros(2))
     kind.count = 0
 
     def setting(x: numod.Tensor) -> numod.Tensor:
-        held.x = held.x + x
-        return held.x * 1
+        counting.x = counting.x + x
+        return counting.x * 1
 
     def putting(x: numod.Tensor) -> numod.Tensor:
         items[0] = items[0] + x * len(items)
@@ -321,13 +321,13 @@ def test_what_a_descriptor_reads_is_guarded() -> None:
     class Kind:
         value, base = Scaled(), 1.0
 
-    held = Kind()
-    compiled, function = compile(lambda x: x * held.value), lambda: held.value
+    described = Kind()
+    compiled, function = compile(lambda x: x * described.value), lambda: described.value
     for change in (
         lambda: None,
         lambda: setattr(Scaled, "scale", 3.0),
         lambda: setattr(vars(Kind)["value"], "scale", 5.0),
-        lambda: setattr(held, "base", 2.0),
+        lambda: setattr(described, "base", 2.0),
     ):
         change()
         assert [compiled(X).tolist() for _ in range(2)] == [[function()] * 2] * 2
@@ -342,11 +342,11 @@ def test_what_is_cached_in_an_object_is_computed_once() -> None:
             Kind.count += 1
             return 3.0
 
-    held = Kind()
-    compiled = in_turn(lambda x: x * held.scale)
+    instance = Kind()
+    compiled = in_turn(lambda x: x * instance.scale)
     for _ in range(4):
         assert compiled(X).tolist() == [3.0] * 2 and Kind.count == 1
-    del held.scale
+    del instance.scale
     compiled(X)
     assert Kind.count == 2
 

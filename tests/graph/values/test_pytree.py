@@ -107,14 +107,14 @@ def test_what_a_data_class_has_besides_its_fields(linked: bool | None) -> None:
 def test_containers_that_are_given_are_returned_themselves(linked: bool | None, learns: bool) -> None:
     weight = numod.ones(3, requires_grad=learns)
     compiled = compile(
-        lambda items, named, *, made: (items, [named["inner"]], made, items[0] * weight), options={"linked": linked}
+        lambda items, kwargs, *, made: (items, [kwargs["inner"]], made, items[0] * weight), options={"linked": linked}
     )
     for k in range(4):
-        items, named, made = [X + k, 1], {"inner": {"x": X}}, Output(X)
-        first, [inner], last, result = compiled(items, named, made=made)
+        items, keywords, made = [X + k, 1], {"inner": {"x": X}}, Output(X)
+        first, [inner], last, result = compiled(items, keywords, made=made)
         assert (
             first is items
-            and inner is named["inner"]
+            and inner is keywords["inner"]
             and last is made
             and numod.equal(result, X + k)
             and result.requires_grad is learns

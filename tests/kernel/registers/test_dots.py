@@ -34,14 +34,14 @@ def test_tiles_of_dots(dtype):
     )
     run = build.build(cpu, "dot_tile", text, ", ".join([f"{dtype}[]"] * 3 + ["int64"] * 5)).launch
     rng = np.random.default_rng(0)
-    for held, wide, depth in itertools.product(
+    for stored_dtype, wide, depth in itertools.product(
         range(1, dots.tile_rows() + 1), range(1, dots.COLUMNS + 1), (0, 3, 16, 37)
     ):
-        a, b = np.full((held, depth + 3), np.nan, dtype), np.full((wide, depth + 5), np.nan, dtype)
-        a[:, 1:-2], b[:, 2:-3] = rng.standard_normal((held, depth)), rng.standard_normal((wide, depth))
+        a, b = np.full((stored_dtype, depth + 3), np.nan, dtype), np.full((wide, depth + 5), np.nan, dtype)
+        a[:, 1:-2], b[:, 2:-3] = rng.standard_normal((stored_dtype, depth)), rng.standard_normal((wide, depth))
         out = np.full(3 + 6 * dots.tile_rows(), 7, dtype)
-        run(a.ravel(), b.ravel(), out, depth + 3, depth + 5, depth, held, wide)
+        run(a.ravel(), b.ravel(), out, depth + 3, depth + 5, depth, stored_dtype, wide)
         expected = np.full((dots.tile_rows(), 6), 7, dtype)
-        expected[:held, :wide] = a[:, 1:-2] @ b[:, 2:-3].T
+        expected[:stored_dtype, :wide] = a[:, 1:-2] @ b[:, 2:-3].T
         np.testing.assert_allclose(out[3:].reshape(-1, 6), expected, rtol=1e-5, atol=1e-5)
         assert (out[:3] == 7).all()

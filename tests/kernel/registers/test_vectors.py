@@ -76,8 +76,8 @@ def test_extremes(triple, processor, registers, register, monkeypatch):
     LLVM would pack single bits, and unpack them, at every turn of a loop.
     """
     monkeypatch.setattr(argminmax, "host", lambda: registers)
-    module, number, place = ir.Module(), REAL.as_pointer(), ir.IntType(32).as_pointer()
-    arguments = [number, INTEGER, INTEGER, INTEGER, number, place, INTEGER]
+    module, number, pointer = ir.Module(), REAL.as_pointer(), ir.IntType(32).as_pointer()
+    arguments = [number, INTEGER, INTEGER, INTEGER, number, pointer, INTEGER]
     _write(module, "columns", arguments, functools.partial(argminmax.emit_columns, False), registers.lanes(4))
     _write(module, "row", [number, INTEGER], functools.partial(argminmax.emit_row, False), registers.lanes(4))
     text = _assembly(module, triple, processor)
@@ -142,7 +142,7 @@ def test_sums_across_lanes_in_order(real, lanes):
 
     class Builder:
         def shuffle_vector(self, a, b, order):
-            return np.concatenate([a, b])[[each.constant for each in order.constant]]
+            return np.concatenate([a, b])[[index.constant for index in order.constant]]
 
         def fadd(self, a, b):
             return a + b

@@ -94,11 +94,11 @@ def test_an_old_state_of_spectral_norm_gives_the_weight_it_had():
         "weight_u": numod.ones(4, dtype=numod.float64) / 2,
         "bias": layer.bias.detach(),
     }
-    given = dict(old)
+    state = dict(old)
     layer.load_state_dict(old)
     layer(numod.ones(1, 3, dtype=numod.float64))
     np.testing.assert_allclose(layer.weight.detach().numpy(), matrix.numpy() / 1.7, rtol=1e-6)
-    assert old == given
+    assert old == state
 
 
 def test_what_is_refused():

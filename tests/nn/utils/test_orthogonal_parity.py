@@ -20,7 +20,7 @@ def build(lib, shape, kind, trivial, scale=1.0):
 
 
 def state(module):
-    return {name: each.detach().numpy() for name, each in module.state_dict().items()}
+    return {name: tensor.detach().numpy() for name, tensor in module.state_dict().items()}
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
@@ -29,7 +29,7 @@ def state(module):
 def test_the_same_matrix_and_gradient(shape, kind, trivial):
     modules = [build(lib, shape, kind, trivial) for lib in LIBRARIES]
     if trivial:  # the base has random columns where the matrix is not square
-        modules[0].load_state_dict({name: numod.tensor(each) for name, each in state(modules[1]).items()})
+        modules[0].load_state_dict({name: numod.tensor(value) for name, value in state(modules[1]).items()})
     noise = np.random.default_rng(1).standard_normal(shape)
     weights, gradients = [], []
     for lib, module in zip(LIBRARIES, modules):

@@ -88,9 +88,9 @@ def test_folding_is_for_evaluation():
 def test_paths_of_model_files(path):
     file, name = path.split(".")
     module = importlib.import_module(f"numod.nn.modules.{file}")
-    found = getattr(module, name)
+    result = getattr(module, name)
     assert sys.modules[f"numod.nn.modules.{file}"] is module and getattr(nn.modules, file) is module
-    assert found is getattr(nn.modules, name, found) and found is getattr(nn, name, found)
+    assert result is getattr(nn.modules, name, result) and result is getattr(nn, name, result)
 
 
 def test_helpers_of_model_files():

@@ -110,10 +110,10 @@ def test_a_copy_keeps_what_was_computed_and_slots():
         __slots__ = ("note",)
 
     linear = Slotted(2, 2)
-    linear.note, linear.kept = ["a"], linear.weight * 2
+    linear.note, linear.doubled = ["a"], linear.weight * 2
     register_parametrization(linear, "weight", Times())
     twin = copy.deepcopy(linear)
-    assert twin.note == ["a"] and twin.note is not linear.note and twin.kept.tolist() == linear.kept.tolist()
+    assert twin.note == ["a"] and twin.note is not linear.note and twin.doubled.tolist() == linear.doubled.tolist()
 
 
 def test_cached_computes_each_once_and_again_after_an_assignment():

@@ -74,7 +74,7 @@ def layer(lib, size=(3, 3)):
 
 
 def values(tensor):
-    return [round(each, 5) for each in tensor.detach().reshape(-1).tolist()]
+    return [round(number, 5) for number in tensor.detach().reshape(-1).tolist()]
 
 
 def view(module, lib):
@@ -86,9 +86,11 @@ def view(module, lib):
         "class": type(module).__name__,
         "before": parametrize.type_before_parametrizations(module).__name__,
         "keys": list(module.state_dict()),
-        "parameters": [(name, tuple(each.shape), each.requires_grad) for name, each in module.named_parameters()],
-        "buffers": [(name, tuple(each.shape), each.requires_grad) for name, each in module.named_buffers()],
-        "modules": [(name, type(each).__name__) for name, each in module.named_modules()],
+        "parameters": [
+            (name, tuple(parameter.shape), parameter.requires_grad) for name, parameter in module.named_parameters()
+        ],
+        "buffers": [(name, tuple(buffer.shape), buffer.requires_grad) for name, buffer in module.named_buffers()],
+        "modules": [(name, type(submodule).__name__) for name, submodule in module.named_modules()],
         "parametrized": [
             parametrize.is_parametrized(module),
             *[parametrize.is_parametrized(module, name) for name in ("weight", "bias", "x")],
@@ -342,9 +344,9 @@ def test_cached_computes_once():
 
 
 @pytest.mark.parametrize("dim", [0, 1, 2, -2, None])
-@pytest.mark.parametrize("older", [True, False])
+@pytest.mark.parametrize("deprecated", [True, False])
 @pytest.mark.filterwarnings("ignore::FutureWarning")
-def test_weight_norm(dim, older):
+def test_weight_norm(dim, deprecated):
     def action(lib):
         class Net(lib.nn.Module):
             def __init__(self):
@@ -355,7 +357,7 @@ def test_weight_norm(dim, older):
                 return (self.weight * x).sum()
 
         utils = lib.nn.utils
-        net = (utils if older else utils.parametrizations).weight_norm(Net(), dim=dim)
+        net = (utils if deprecated else utils.parametrizations).weight_norm(Net(), dim=dim)
         optimizer = lib.optim.SGD(net.parameters(), lr=0.01)
         for _ in range(3):
             optimizer.zero_grad()
@@ -364,11 +366,11 @@ def test_weight_norm(dim, older):
         keys, shapes = list(net.state_dict()), [tuple(parameter.shape) for parameter in net.parameters()]
         net(1.0)
         before = values(net.weight)
-        utils.remove_weight_norm(net) if older else utils.parametrize.remove_parametrizations(net, "weight")
+        utils.remove_weight_norm(net) if deprecated else utils.parametrize.remove_parametrizations(net, "weight")
         return (
             keys,
             shapes,
-            [round(each, 3) for each in before],
+            [round(number, 3) for number in before],
             list(net.state_dict()),
             repr(net),
             type(net.weight).__name__,
@@ -381,9 +383,9 @@ def test_weight_norm(dim, older):
 def test_weight_norm_reads_older_states():
     def action(lib):
         with pytest.warns(FutureWarning):
-            older = lib.nn.utils.weight_norm(layer(lib))
+            old_norm = lib.nn.utils.weight_norm(layer(lib))
         newer = lib.nn.utils.parametrizations.weight_norm(lib.nn.Linear(3, 3))
-        state = older.state_dict()
+        state = old_norm.state_dict()
         return str(newer.load_state_dict(state)), values(newer.weight), list(state)
 
     same(action)
@@ -407,14 +409,14 @@ def test_errors_of_norms():
         same_error(action, text=True)
 
 
-@pytest.mark.parametrize("older", [True, False])
-def test_spectral_norm(older):
+@pytest.mark.parametrize("deprecated", [True, False])
+def test_spectral_norm(deprecated):
     """With the same vectors, the same weights, buffers and gradients, in training and evaluation."""
 
     def action(lib):
         net = layer(lib, (4, 3))
         utils = lib.nn.utils
-        (utils if older else utils.parametrizations).spectral_norm(net, n_power_iterations=2)
+        (utils if deprecated else utils.parametrizations).spectral_norm(net, n_power_iterations=2)
         state = net.state_dict()
         for key in state:
             if key.endswith(("_u", "_v")):
@@ -433,9 +435,9 @@ def test_spectral_norm(older):
                     values(net.weight),
                 )
             )
-        buffers = [(name, values(each)) for name, each in net.named_buffers()]
+        buffers = [(name, values(buffer)) for name, buffer in net.named_buffers()]
         metadata = str(sorted(state._metadata.items()))
-        utils.remove_spectral_norm(net) if older else utils.parametrize.remove_parametrizations(net, "weight")
+        utils.remove_spectral_norm(net) if deprecated else utils.parametrize.remove_parametrizations(net, "weight")
         return (
             answer,
             list(state),

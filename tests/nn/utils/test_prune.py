@@ -46,7 +46,7 @@ def test_methods_stack_and_each_sees_what_is_left():
     prune.l1_unstructured(linear, "weight", 0.5)  # two of the four that are left
     assert linear.weight_mask.tolist() == [[0, 1, 0], [0, 0, 1]]
     (hook,) = linear._forward_pre_hooks.values()
-    assert isinstance(hook, prune.PruningContainer) and [type(each).__name__ for each in hook] == [
+    assert isinstance(hook, prune.PruningContainer) and [type(method).__name__ for method in hook] == [
         "LnStructured",
         "L1Unstructured",
     ]
@@ -96,12 +96,12 @@ def test_training_and_copies_keep_the_zeros():
 def test_a_refused_pruning_leaves_the_module_as_it_was():
     linear = layer()
     prune.l1_unstructured(linear, "weight", 1)
-    state = {name: each.tolist() for name, each in linear.state_dict().items()}
+    state = {name: tensor.tolist() for name, tensor in linear.state_dict().items()}
     with pytest.raises(ValueError, match="amount=7 should be smaller than the number of parameters to prune=5"):
         prune.l1_unstructured(linear, "weight", 7)
     with pytest.raises(ValueError, match="Structured pruning can only be applied to multidimensional tensors"):
         prune.ln_structured(linear, "bias", 1, n=2, dim=0)
-    assert {name: each.tolist() for name, each in linear.state_dict().items()} == state and len(
+    assert {name: tensor.tolist() for name, tensor in linear.state_dict().items()} == state and len(
         linear._forward_pre_hooks
     ) == 1
 

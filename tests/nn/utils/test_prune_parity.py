@@ -24,13 +24,13 @@ def net(lib):
 
 
 def values(tensor):
-    return [round(each, 4) for each in tensor.detach().reshape(-1).tolist()]
+    return [round(number, 4) for number in tensor.detach().reshape(-1).tolist()]
 
 
 def view(module, lib):
-    parts = [each for each in module.modules() if hasattr(each, "weight")]
+    parts = [submodule for submodule in module.modules() if hasattr(submodule, "weight")]
     hooks = [[describe(hook) for hook in part._forward_pre_hooks.values()] for part in parts]
-    state = {name: values(each) for name, each in module.state_dict().items()}
+    state = {name: values(tensor) for name, tensor in module.state_dict().items()}
     weights = [
         (values(getattr(part, name)), type(getattr(part, name)).__name__)
         for part in parts
@@ -45,12 +45,12 @@ def view(module, lib):
 
 
 def describe(hook):
-    inside = [describe(each) for each in hook] if type(hook).__name__ == "PruningContainer" else []
+    inside = [describe(method) for method in hook] if type(hook).__name__ == "PruningContainer" else []
     return type(hook).__name__, hook._tensor_name, getattr(hook, "PRUNING_TYPE", None), inside
 
 
 def mask(lib, *rows):
-    return lib.tensor([[float(each) for each in row] for row in rows])
+    return lib.tensor([[float(value) for value in row] for row in rows])
 
 
 STEPS = {
@@ -124,7 +124,7 @@ def test_training_leaves_the_masked_entries():
             optimizer.zero_grad()
             module(lib.ones(2, 4)).square().sum().backward()
             optimizer.step()
-        answers.append({name: [round(x, 3) for x in values(each)] for name, each in module.state_dict().items()})
+        answers.append({name: [round(x, 3) for x in values(tensor)] for name, tensor in module.state_dict().items()})
     assert answers[0] == answers[1]
 
 

@@ -59,12 +59,12 @@ def find(library, path):
     parts = path.split(".")
     for split in range(len(parts) - 1, 0, -1):
         try:
-            found = importlib.import_module(".".join([library, *parts[:split]]))
+            result = importlib.import_module(".".join([library, *parts[:split]]))
         except ImportError:
             continue
         for name in parts[split:]:
-            found = getattr(found, name)
-        return found
+            result = getattr(result, name)
+        return result
 
 
 def parameters_of(function):

@@ -84,14 +84,14 @@ def test_values_and_gradients(x, weight, stride, padding, dilation, groups, dtyp
     x, weight = (rng.standard_normal(shape) for shape in (x, weight))
     expected = _reference(x, weight, stride, padding, dilation, groups)
     g, dx, dw = (rng.standard_normal(shape) for shape in (expected.shape, x.shape, weight.shape))
-    given = [numod.tensor(each.astype(dtype), requires_grad=True) for each in (x, weight)]
-    found = getattr(F, f"conv{x.ndim - 2}d")(*given, None, stride, padding, dilation, groups)
+    tensors = [numod.tensor(array.astype(dtype), requires_grad=True) for array in (x, weight)]
+    actual = getattr(F, f"conv{x.ndim - 2}d")(*tensors, None, stride, padding, dilation, groups)
     tolerance = 1e-4 if dtype == "float32" else 1e-11
-    np.testing.assert_allclose(found.detach().numpy(), expected, rtol=tolerance, atol=tolerance)
-    found.backward(numod.tensor(g.astype(dtype)))
+    np.testing.assert_allclose(actual.detach().numpy(), expected, rtol=tolerance, atol=tolerance)
+    actual.backward(numod.tensor(g.astype(dtype)))
     for name, tensor, direction, result in (
-        ("x", given[0], dx, _reference(dx, weight, stride, padding, dilation, groups)),
-        ("weight", given[1], dw, _reference(x, dw, stride, padding, dilation, groups)),
+        ("x", tensors[0], dx, _reference(dx, weight, stride, padding, dilation, groups)),
+        ("weight", tensors[1], dw, _reference(x, dw, stride, padding, dilation, groups)),
     ):
         # linear in each: the slope along a direction is the value there
         slope = (tensor.grad.numpy().astype("float64") * direction).sum()
@@ -111,9 +111,9 @@ def test_a_transposed_convolution_shows_what_its_padding_leaves():
     for a, b in np.ndindex(2, 3):
         whole[:, :, 2 * a : 2 * a + 5, 2 * b : 2 * b + 6] += np.einsum("nohw,oc->nchw", x, weight[:, :, a, b])
     for padding, extra in ((0, 0), (1, 0), (1, 1)):
-        found = F.conv_transpose2d(numod.tensor(x), numod.tensor(weight), None, 1, padding, extra, 1, 2).numpy()
+        result = F.conv_transpose2d(numod.tensor(x), numod.tensor(weight), None, 1, padding, extra, 1, 2).numpy()
         np.testing.assert_allclose(
-            found, whole[:, :, padding : 7 - padding + extra, padding : 10 - padding + extra], rtol=1e-4, atol=1e-4
+            result, whole[:, :, padding : 7 - padding + extra, padding : 10 - padding + extra], rtol=1e-4, atol=1e-4
         )
 
 
@@ -121,8 +121,8 @@ def test_a_transposed_convolution_shows_what_its_padding_leaves():
 def test_integers_are_exact(dtype):
     rng = np.random.default_rng(0)
     x, weight = rng.integers(-9, 9, (2, 4, 6, 7)), rng.integers(-9, 9, (6, 2, 3, 3))
-    found = F.conv2d(numod.tensor(x.astype(dtype)), numod.tensor(weight.astype(dtype)), None, 2, 1, 1, 2)
-    assert (found.numpy() == _reference(x, weight, (2, 2), (1, 1), (1, 1), 2)).all()
+    result = F.conv2d(numod.tensor(x.astype(dtype)), numod.tensor(weight.astype(dtype)), None, 2, 1, 1, 2)
+    assert (result.numpy() == _reference(x, weight, (2, 2), (1, 1), (1, 1), 2)).all()
 
 
 def test_gradients_by_differences_to_second_order():
@@ -135,26 +135,26 @@ def test_gradients_by_differences_to_second_order():
 @pytest.mark.parametrize("features", [24, 32])  # by sums, and by Winograd's method
 def test_threads_change_no_bit_of_forward_and_input(features):
     x, weight = numod.randn(4, 16, 30, 30, requires_grad=True), numod.randn(features, 16, 3, 3)
-    before, found = numod.get_num_threads(), []
+    before, results = numod.get_num_threads(), []
     try:
         for count in (1, 2):
             numod.set_num_threads(count)
             x.grad = None
             out = F.conv2d(x, weight, None, 1, 1)
             out.sum().backward()
-            found.append((out.detach().numpy(), x.grad.numpy(), F.conv2d(x, weight, None, 1, 1).detach().numpy()))
+            results.append((out.detach().numpy(), x.grad.numpy(), F.conv2d(x, weight, None, 1, 1).detach().numpy()))
     finally:
         numod.set_num_threads(before)
-    assert all((one == two).all() for one, two in zip(*found)) and (found[0][0] == found[0][2]).all()
+    assert all((one == two).all() for one, two in zip(*results)) and (results[0][0] == results[0][2]).all()
 
 
 def test_a_nan_stays_where_it_is_seen():
     x = np.ones((1, 2, 6, 20), "float32")
     x[0, 0, 2, 3] = np.nan
-    found = F.conv2d(numod.tensor(x), numod.ones(8, 2, 3, 3), None, 1, 1).numpy()
+    actual = F.conv2d(numod.tensor(x), numod.ones(8, 2, 3, 3), None, 1, 1).numpy()
     expected = np.zeros((6, 20), bool)
     expected[1:4, 2:5] = True
-    assert (np.isnan(found[0, 5]) == expected).all()
+    assert (np.isnan(actual[0, 5]) == expected).all()
 
 
 def _existing(x, weight, g, stride, padding, dilation, groups):
@@ -190,10 +190,10 @@ def test_borders_make_no_nan_of_what_is_not_finite(number):
         x, weight = (numod.tensor(array, requires_grad=True) for array in arrays[:2])
         out = getattr(F, f"conv{len(stride)}d")(x, weight, None, stride, padding, dilation, groups)
         out.backward(numod.tensor(arrays[2]))
-        for found, expected in zip(
+        for actual, expected in zip(
             (out.detach(), x.grad, weight.grad), _existing(*arrays, stride, padding, dilation, groups)
         ):
-            np.testing.assert_allclose(found.numpy(), expected, rtol=1e-3, atol=1e-3, equal_nan=True)
+            np.testing.assert_allclose(actual.numpy(), expected, rtol=1e-3, atol=1e-3, equal_nan=True)
 
 
 def test_no_channels_give_the_bias():
@@ -223,16 +223,16 @@ def _by_winograd(x_shape, features, padding, seed=0, draw="standard_normal"):
     weight_shape = (features, x_shape[1], 3, 3)
     parameters = ((1, 1), padding, (1, 1), 1, None)
     x, weight = (getattr(rng, draw)(shape).astype("float32") for shape in (x_shape, weight_shape))
-    given = [numod.tensor(each)._layout for each in (x, weight)]
-    out = convolution.prepare(tuple(given), parameters).layout
-    for op, each in ((convolution, out), (convolution_input, given[0]), (convolution_weight, given[1])):
-        assert op._by_winograd(each, x_shape, weight_shape, tuple(out.shape), parameters[:4])
+    layouts = [numod.tensor(array)._layout for array in (x, weight)]
+    out = convolution.prepare(tuple(layouts), parameters).layout
+    for op, layout in ((convolution, out), (convolution_input, layouts[0]), (convolution_weight, layouts[1])):
+        assert op._by_winograd(layout, x_shape, weight_shape, tuple(out.shape), parameters[:4])
     return x, weight, getattr(rng, draw)(tuple(out.shape)).astype("float32")
 
 
 def _results(x, weight, g, padding, dtype):
     """(out, dx, dweight) in a dtype."""
-    x, weight = (numod.tensor(each, dtype=dtype, requires_grad=True) for each in (x, weight))
+    x, weight = (numod.tensor(array, dtype=dtype, requires_grad=True) for array in (x, weight))
     out = F.conv2d(x, weight, None, 1, padding)
     out.backward(numod.tensor(g, dtype=dtype))
     return out.detach().numpy(), x.grad.numpy(), weight.grad.numpy()
@@ -241,13 +241,13 @@ def _results(x, weight, g, padding, dtype):
 @pytest.mark.parametrize("draw", ["standard_normal", "random"])
 @pytest.mark.parametrize(("x_shape", "features", "padding"), WINOGRAD)
 def test_winograd_is_as_exact_as_sums(x_shape, features, padding, draw):
-    given = _by_winograd(x_shape, features, padding, 1, draw)
+    case = _by_winograd(x_shape, features, padding, 1, draw)
     exact = (
-        _reference(*(each.astype("float64") for each in given[:2]), (1, 1), padding, (1, 1), 1),
-        *_results(*given, padding, numod.float64)[1:],
+        _reference(*(array.astype("float64") for array in case[:2]), (1, 1), padding, (1, 1), 1),
+        *_results(*case, padding, numod.float64)[1:],
     )
-    for found, expected in zip(_results(*given, padding, numod.float32), exact):
-        error = np.abs(found - expected) / np.sqrt((expected**2).mean())
+    for actual, expected in zip(_results(*case, padding, numod.float32), exact):
+        error = np.abs(actual - expected) / np.sqrt((expected**2).mean())
         assert np.sqrt((error**2).mean()) < 2.8e-7 and error.max() < 2e-6  # PyTorch's sums: 2.3e-7 and 1.8e-6
 
 
@@ -255,23 +255,23 @@ def test_winograd_is_as_exact_as_sums(x_shape, features, padding, draw):
 @pytest.mark.filterwarnings("ignore:overflow encountered")
 def test_winograd_spreads_nothing_that_is_not_finite(value):
     for planted, (x_shape, features, padding) in enumerate(WINOGRAD[:3]):  # in x, weight and g
-        given = _by_winograd(x_shape, features, padding)
-        for each in given:
-            each.flat[0] = 1
-        given[planted].flat[[-1, given[planted].size // 3]] = value
+        case = _by_winograd(x_shape, features, padding)
+        for array in case:
+            array.flat[0] = 1
+        case[planted].flat[[-1, case[planted].size // 3]] = value
         if planted == 1:
-            given[0][:] = 0.5  # signs would make differences of infinities
-            given[2][:] = 0.5
-        for found, expected in zip(_results(*given, padding, numod.float32), _results(*given, padding, numod.float64)):
+            case[0][:] = 0.5  # signs would make differences of infinities
+            case[2][:] = 0.5
+        for actual, expected in zip(_results(*case, padding, numod.float32), _results(*case, padding, numod.float64)):
             finite = np.abs(expected) <= np.finfo("float32").max
-            assert (np.isfinite(found) == finite).all() and (np.isnan(found) == np.isnan(expected)).all()
+            assert (np.isfinite(actual) == finite).all() and (np.isnan(actual) == np.isnan(expected)).all()
             np.testing.assert_allclose(
-                found[finite], expected[finite], rtol=1e-4, atol=1e-3 if np.abs(expected[finite]).max() < 1e6 else 1e34
+                actual[finite], expected[finite], rtol=1e-4, atol=1e-3 if np.abs(expected[finite]).max() < 1e6 else 1e34
             )
 
 
 def test_winograd_compiled_has_the_bits_of_eager():
-    x, weight, _ = (numod.tensor(each) for each in _by_winograd(*WINOGRAD[0]))
+    x, weight, _ = (numod.tensor(array) for array in _by_winograd(*WINOGRAD[0]))
     bias, other = numod.randn(48), numod.randn(2, 48, 17, 13)
     for function in (
         lambda x: F.relu(F.conv2d(x, weight, bias, 1, (1, 0)) + other),

@@ -20,22 +20,22 @@ RULES = [*itertools.product(("zeros", "border", "reflection"), (False, True))]
 SIZES = (3, 4, 5)
 
 
-def bordered(place: float, n: int, padding: str, corners: bool) -> float:
+def bordered(coordinate: float, n: int, padding: str, corners: bool) -> float:
     """The coordinate that stands for one outside: reflections are made one at a time."""
     low, high = (0.0, n - 1.0) if corners else (-0.5, n - 0.5)
-    while padding == "reflection" and not low <= place <= high:
-        place = 2 * low - place if place < low else 2 * high - place
-    return place if padding == "zeros" else min(max(place, 0.0), n - 1.0)
+    while padding == "reflection" and not low <= coordinate <= high:
+        coordinate = 2 * low - coordinate if coordinate < low else 2 * high - coordinate
+    return coordinate if padding == "zeros" else min(max(coordinate, 0.0), n - 1.0)
 
 
 def shares(x: float, n: int, mode: str, padding: str, corners: bool) -> np.ndarray:
     """What each of the n elements of an axis has in the sample at x."""
-    place, found = (x + 1) / 2 * (n - 1) if corners else ((x + 1) * n - 1) / 2, np.zeros(n)
-    place = place if mode == "bicubic" else bordered(place, n, padding, corners)
-    for k in range(int(np.floor(place)) - 2, int(np.floor(place)) + 4):
-        away = abs(place - k)
+    coordinate, weights = (x + 1) / 2 * (n - 1) if corners else ((x + 1) * n - 1) / 2, np.zeros(n)
+    coordinate = coordinate if mode == "bicubic" else bordered(coordinate, n, padding, corners)
+    for k in range(int(np.floor(coordinate)) - 2, int(np.floor(coordinate)) + 4):
+        away = abs(coordinate - k)
         if mode == "nearest":
-            weight = float(k == np.rint(place))
+            weight = float(k == np.rint(coordinate))
         elif mode == "bilinear":
             weight = max(1.0 - away, 0.0)
         else:  # Keys, 1981, with a = -0.75
@@ -48,17 +48,17 @@ def shares(x: float, n: int, mode: str, padding: str, corners: bool) -> np.ndarr
             )
         at = bordered(k, n, padding, corners) if mode == "bicubic" else k
         if 0 <= at <= n - 1:
-            found[int(at)] += weight
-    return found
+            weights[int(at)] += weight
+    return weights
 
 
 def expected(x: np.ndarray, grid: np.ndarray, *rule: object) -> np.ndarray:
     out = np.zeros((*x.shape[:2], *grid.shape[1:-1]))
-    for image, *place in np.ndindex(*grid.shape[:-1]):
+    for image, *point in np.ndindex(*grid.shape[:-1]):
         sample = x[image]
-        for at in grid[(image, *place)]:  # the last axis of x first
+        for at in grid[(image, *point)]:  # the last axis of x first
             sample = sample @ shares(at, sample.shape[-1], *rule)
-        out[(image, slice(None), *place)] = sample
+        out[(image, slice(None), *point)] = sample
     return out
 
 
@@ -71,8 +71,8 @@ def drawn(axes: int, samples: int = 9) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("mode, axes", CASES)
 def test_values(mode: str, axes: int, padding: str, corners: bool) -> None:
     x, grid = drawn(axes)  # 72 samples: more than one run
-    found = F.grid_sample(numod.tensor(x), numod.tensor(grid), mode, padding, corners)
-    np.testing.assert_allclose(found.numpy(), expected(x, grid, mode, padding, corners), rtol=1e-11, atol=1e-11)
+    actual = F.grid_sample(numod.tensor(x), numod.tensor(grid), mode, padding, corners)
+    np.testing.assert_allclose(actual.numpy(), expected(x, grid, mode, padding, corners), rtol=1e-11, atol=1e-11)
 
 
 @pytest.mark.parametrize(
@@ -89,25 +89,25 @@ def test_strided_inputs_and_float32() -> None:
     x, grid = drawn(2)
     turned = numod.tensor(np.ascontiguousarray(x.transpose(2, 0, 3, 1)).astype("float32")).permute(1, 3, 0, 2)
     sparse = numod.tensor(np.repeat(grid, 2, 1).astype("float32"))[:, ::2]
-    found = F.grid_sample(turned, sparse, padding_mode="border", align_corners=False)
-    np.testing.assert_allclose(found.numpy(), expected(x, grid, "bilinear", "border", False), rtol=1e-4, atol=1e-5)
+    actual = F.grid_sample(turned, sparse, padding_mode="border", align_corners=False)
+    np.testing.assert_allclose(actual.numpy(), expected(x, grid, "bilinear", "border", False), rtol=1e-4, atol=1e-5)
     half = F.grid_sample(turned.half(), sparse.half(), padding_mode="border", align_corners=False)
     assert half.dtype is numod.float16
-    np.testing.assert_allclose(half.float().numpy(), found.numpy(), atol=0.05)
+    np.testing.assert_allclose(half.float().numpy(), actual.numpy(), atol=0.05)
 
 
 def test_the_gradient_by_the_image_does_not_depend_on_the_threads() -> None:
-    found, before = [], numod.get_num_threads()
+    results, before = [], numod.get_num_threads()
     g, grid = numod.randn(1, 16, 64, 65), numod.randn(1, 64, 65, 2)
     try:
         for threads in (1, 2):
             numod.set_num_threads(threads)
             x = numod.zeros(1, 16, 40, 41, requires_grad=True)
             F.grid_sample(x, grid, align_corners=False).backward(g)
-            found.append(x.grad)
+            results.append(x.grad)
     finally:
         numod.set_num_threads(before)
-    assert found[0].equal(found[1]) and found[0].abs().sum() > 0
+    assert results[0].equal(results[1]) and results[0].abs().sum() > 0
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf"), 1e30, -1e30, 5e9])

@@ -32,12 +32,12 @@ def test_values_and_gradients(dim: int, taps: int, dtype: str, tolerance: float)
     x, g = (
         np.random.default_rng(0).standard_normal((*shape[:dim], size, *shape[dim + 1 :])) for size in (shape[dim], 9)
     )
-    given = numod.tensor(x.astype(dtype), requires_grad=True)
-    out = resample.apply((given, numod.tensor(index), numod.tensor(weight.astype(dtype))), (dim, 9, False))
+    tensor = numod.tensor(x.astype(dtype), requires_grad=True)
+    out = resample.apply((tensor, numod.tensor(index), numod.tensor(weight.astype(dtype))), (dim, 9, False))
     out.backward(numod.tensor(g.astype(dtype)))
-    for found, source, by in ((out.detach(), x, matrix), (given.grad, g, matrix.T)):
+    for actual, source, by in ((out.detach(), x, matrix), (tensor.grad, g, matrix.T)):
         np.testing.assert_allclose(
-            found.numpy(), np.moveaxis(np.tensordot(by, source, (1, dim)), 0, dim), rtol=tolerance, atol=10 * tolerance
+            actual.numpy(), np.moveaxis(np.tensordot(by, source, (1, dim)), 0, dim), rtol=tolerance, atol=10 * tolerance
         )
 
 

@@ -19,22 +19,22 @@ WINDOWS = [(1, 3, 2, 1, 1), (2, 2, 2, 0, 1), (2, 3, 1, 1, 2), (2, (3, 2), (1, 3)
 SIZES = {1: (21,), 2: (9, 23), 3: (4, 5, 19)}
 
 
-def _each(value, ndim):
+def _per_dimension(value, ndim):
     return (value,) * ndim if isinstance(value, int) else value
 
 
 def _windows(x, ndim, kernel, stride, padding, dilation):
     """For each window: its place in the result, its elements inside x in order, and their places in the plane."""
-    kernel, stride, padding, dilation = (_each(value, ndim) for value in (kernel, stride, padding, dilation))
+    kernel, stride, padding, dilation = (_per_dimension(value, ndim) for value in (kernel, stride, padding, dilation))
     sizes = [
         (n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in zip(x.shape, kernel, stride, padding, dilation)
     ]
-    for place in product(*map(range, sizes)):
+    for corner in product(*map(range, sizes)):
         steps = [
-            [o * s - p + j * d for j in range(k)] for o, k, s, p, d in zip(place, kernel, stride, padding, dilation)
+            [o * s - p + j * d for j in range(k)] for o, k, s, p, d in zip(corner, kernel, stride, padding, dilation)
         ]
         inside = [at for at in product(*steps) if all(0 <= i < n for i, n in zip(at, x.shape))]
-        yield place, [x[at] for at in inside], [int(np.ravel_multi_index(at, x.shape)) for at in inside]
+        yield corner, [x[at] for at in inside], [int(np.ravel_multi_index(at, x.shape)) for at in inside]
 
 
 @pytest.mark.parametrize(("ndim", "kernel", "stride", "padding", "dilation"), WINDOWS)
@@ -47,9 +47,9 @@ def test_max_pool(ndim, kernel, stride, padding, dilation, dtype):
     )
     assert indices.dtype is numod.int64
     for image, channel in product(range(2), range(3)):
-        for place, elements, places in _windows(x[image, channel], ndim, kernel, stride, padding, dilation):
-            assert values[(image, channel, *place)].item() == max(elements)
-            assert indices[(image, channel, *place)].item() == places[int(np.argmax(elements))]
+        for corner, elements, places in _windows(x[image, channel], ndim, kernel, stride, padding, dilation):
+            assert values[(image, channel, *corner)].item() == max(elements)
+            assert indices[(image, channel, *corner)].item() == places[int(np.argmax(elements))]
 
 
 @pytest.mark.parametrize(
@@ -57,11 +57,11 @@ def test_max_pool(ndim, kernel, stride, padding, dilation, dtype):
 )
 def test_avg_pool(ndim, kernel, stride, padding):
     x = np.random.default_rng(0).standard_normal((2, 3, *SIZES[ndim])).astype("float32")
-    found = getattr(F, f"avg_pool{ndim}d")(numod.tensor(x), kernel, stride, padding, count_include_pad=False).numpy()
+    result = getattr(F, f"avg_pool{ndim}d")(numod.tensor(x), kernel, stride, padding, count_include_pad=False).numpy()
     for image, channel in product(range(2), range(3)):
-        for place, elements, _ in _windows(x[image, channel], ndim, kernel, stride, padding, 1):
+        for corner, elements, _ in _windows(x[image, channel], ndim, kernel, stride, padding, 1):
             np.testing.assert_allclose(
-                found[(image, channel, *place)], np.mean(elements, dtype="float64"), rtol=1e-5, atol=1e-6
+                result[(image, channel, *corner)], np.mean(elements, dtype="float64"), rtol=1e-5, atol=1e-6
             )
 
 
@@ -102,10 +102,10 @@ def test_a_compiled_step_pools_the_same():
 def test_an_infinity_stays_in_its_windows():
     x = np.ones((1, 2, 6, 6), "float32")
     x[0, 0, 0, 0] = np.inf  # also the first element of memory
-    found = F.avg_pool2d(numod.tensor(x), 2).numpy()
-    assert found[0, 0, 0, 0] == np.inf and np.isfinite(found.reshape(-1)[1:]).all()
-    found = F.adaptive_avg_pool2d(numod.tensor(x), (4, 3)).numpy()
-    assert np.isinf(found).sum() == 1 and found[0, 0, 0, 0] == np.inf
+    result = F.avg_pool2d(numod.tensor(x), 2).numpy()
+    assert result[0, 0, 0, 0] == np.inf and np.isfinite(result.reshape(-1)[1:]).all()
+    result = F.adaptive_avg_pool2d(numod.tensor(x), (4, 3)).numpy()
+    assert np.isinf(result).sum() == 1 and result[0, 0, 0, 0] == np.inf
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
@@ -118,25 +118,25 @@ def test_adaptive_windows_that_divide_unevenly(shape, out, dtype):
     x = np.random.default_rng(0).integers(-4, 4, shape).astype("float32")
     spans = [[range(o * n // m, -(-(o + 1) * n // m)) for o in range(m)] for n, m in zip(shape[-ndim:], out)]
     places = list(product(*map(range, out)))
-    windows = [x[(slice(None), slice(None), *np.ix_(*(s[o] for s, o in zip(spans, place))))] for place in places]
-    given = numod.tensor(x).to(getattr(numod, dtype))
-    values, indices = getattr(F, f"adaptive_max_pool{ndim}d")(given, out, return_indices=True)
-    alone = getattr(F, f"adaptive_max_pool{ndim}d")(given, out)
-    for place, window in zip(places, windows):
+    windows = [x[(slice(None), slice(None), *np.ix_(*(s[o] for s, o in zip(spans, index))))] for index in places]
+    tensor = numod.tensor(x).to(getattr(numod, dtype))
+    values, indices = getattr(F, f"adaptive_max_pool{ndim}d")(tensor, out, return_indices=True)
+    alone = getattr(F, f"adaptive_max_pool{ndim}d")(tensor, out)
+    for index, window in zip(places, windows):
         firsts = window.reshape(*window.shape[:2], -1).argmax(-1).ravel()
         steps = np.stack(np.unravel_index(firsts, window.shape[2:])) + np.array(
-            [[s[o][0]] for s, o in zip(spans, place)]
+            [[s[o][0]] for s, o in zip(spans, index)]
         )
-        np.testing.assert_array_equal(values.float().numpy()[(..., *place)], window.max(tuple(range(2, 2 + ndim))))
+        np.testing.assert_array_equal(values.float().numpy()[(..., *index)], window.max(tuple(range(2, 2 + ndim))))
         np.testing.assert_array_equal(
-            indices.numpy()[(..., *place)].ravel(), np.ravel_multi_index(tuple(steps), shape[2:])
+            indices.numpy()[(..., *index)].ravel(), np.ravel_multi_index(tuple(steps), shape[2:])
         )
     np.testing.assert_array_equal(alone.float().numpy(), values.float().numpy())
     if dtype != "int32":
-        means = getattr(F, f"adaptive_avg_pool{ndim}d")(given, out).float().numpy()
-        for place, window in zip(places, windows):
+        means = getattr(F, f"adaptive_avg_pool{ndim}d")(tensor, out).float().numpy()
+        for index, window in zip(places, windows):
             np.testing.assert_allclose(
-                means[(..., *place)],
+                means[(..., *index)],
                 window.mean(tuple(range(2, 2 + ndim))),
                 rtol=1e-2 if dtype == "bfloat16" else 1e-6,
                 atol=1e-6,
@@ -145,11 +145,11 @@ def test_adaptive_windows_that_divide_unevenly(shape, out, dtype):
 
 def test_the_mean_of_whole_planes():
     x = numod.randn(3, 2, 17, 40, requires_grad=True)
-    found = F.adaptive_avg_pool2d(x, 1)
+    result = F.adaptive_avg_pool2d(x, 1)
     np.testing.assert_allclose(
-        found.detach().numpy(), x.detach().numpy().mean((2, 3), keepdims=True), rtol=1e-5, atol=1e-6
+        result.detach().numpy(), x.detach().numpy().mean((2, 3), keepdims=True), rtol=1e-5, atol=1e-6
     )
-    found.sum().backward()
+    result.sum().backward()
     np.testing.assert_allclose(x.grad.numpy(), 1 / (17 * 40), rtol=1e-6)
 
 
@@ -192,13 +192,13 @@ def test_a_dilated_window_beside_all_elements_has_no_gradient():
 )
 def test_means_with_borders(kernel, stride, ceil_mode, divisor):
     x = np.random.default_rng(0).standard_normal((1, 2, 8, 35))
-    found = F.avg_pool2d(numod.tensor(x), kernel, stride, 1, ceil_mode, divisor_override=divisor).numpy()
-    for place in product(*map(range, found.shape)):
-        begin = [o * s - 1 for o, s in zip(place[2:], _each(stride, 2))]
-        ends = [min(b + k, n + 1) for b, k, n in zip(begin, _each(kernel, 2), x.shape[2:])]
-        window = x[(*place[:2], *(slice(max(b, 0), e) for b, e in zip(begin, ends)))]
+    result = F.avg_pool2d(numod.tensor(x), kernel, stride, 1, ceil_mode, divisor_override=divisor).numpy()
+    for index in product(*map(range, result.shape)):
+        begin = [o * s - 1 for o, s in zip(index[2:], _per_dimension(stride, 2))]
+        ends = [min(b + k, n + 1) for b, k, n in zip(begin, _per_dimension(kernel, 2), x.shape[2:])]
+        window = x[(*index[:2], *(slice(max(b, 0), e) for b, e in zip(begin, ends)))]
         np.testing.assert_allclose(
-            found[place], window.sum() / (divisor or np.prod([e - b for b, e in zip(begin, ends)])), rtol=1e-12
+            result[index], window.sum() / (divisor or np.prod([e - b for b, e in zip(begin, ends)])), rtol=1e-12
         )
 
 

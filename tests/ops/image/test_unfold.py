@@ -41,8 +41,8 @@ def test_values(kernel: tuple, dilation: tuple, padding: tuple, stride: tuple, d
     )
     np.testing.assert_array_equal(F.unfold(numod.tensor(x), kernel, dilation, padding, stride).numpy(), columns)
     image = np.pad(np.zeros_like(x), edges)
-    for k, each in enumerate(windows(image, kernel, dilation, stride, counts)):
-        each += columns.reshape(2, 3, -1, *counts)[:, :, k]
+    for k, window in enumerate(windows(image, kernel, dilation, stride, counts)):
+        window += columns.reshape(2, 3, -1, *counts)[:, :, k]
     image = image[:, :, padding[0] : padding[0] + sizes[0], padding[1] : padding[1] + sizes[1]]
     np.testing.assert_array_equal(
         F.fold(numod.tensor(columns), sizes, kernel, dilation, padding, stride).numpy(), image

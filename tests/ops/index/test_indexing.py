@@ -28,10 +28,10 @@ def indices(shape, high, seed=1):
 def scattered(x, dim, index, source, add):
     """A loop over the indices, in order."""
     result = x.copy()
-    for place in np.ndindex(index.shape):
-        target = list(place)
-        target[dim] = index[place]
-        result[tuple(target)] = source[place] + (result[tuple(target)] if add else 0)
+    for position in np.ndindex(index.shape):
+        target = list(position)
+        target[dim] = index[position]
+        result[tuple(target)] = source[position] + (result[tuple(target)] if add else 0)
     return result
 
 
@@ -362,27 +362,29 @@ def test_an_expanded_vector_of_indices_is_read_as_one(dim, reduce):
     shape[dim] = 3
     source = rng.standard_normal(shape)
     places = np.ascontiguousarray(np.broadcast_to(line.reshape([-1 if d == dim else 1 for d in range(3)]), shape))
-    found = []
+    results = []
     for index in (
         numod.tensor(line).reshape([-1 if d == dim else 1 for d in range(3)]).expand(shape),
         numod.tensor(places),
     ):
-        given, other = (numod.tensor(each, requires_grad=True) for each in (x, source))
+        tensor, other = (numod.tensor(array, requires_grad=True) for array in (x, source))
         out = (
-            given.scatter_add(dim, index, other) if reduce is None else given.scatter_reduce(dim, index, other, reduce)
+            tensor.scatter_add(dim, index, other)
+            if reduce is None
+            else tensor.scatter_reduce(dim, index, other, reduce)
         )
-        (out * out + given.gather(dim, index).sum()).sum().backward()
-        found.append([each.detach().numpy() for each in (out, given.grad, other.grad)])
-    for ours, theirs in zip(*found):
+        (out * out + tensor.gather(dim, index).sum()).sum().backward()
+        results.append([result.detach().numpy() for result in (out, tensor.grad, other.grad)])
+    for ours, theirs in zip(*results):
         np.testing.assert_allclose(ours, theirs, rtol=1e-12)
     expected = x.copy()
     {None: np.add, "sum": np.add, "amax": np.maximum, "prod": np.multiply}.get(reduce, np.add).at(
         expected, tuple(places if d == dim else grid for d, grid in enumerate(np.indices(shape))), source
     )
     if reduce != "mean":
-        np.testing.assert_allclose(found[0][0], expected, rtol=1e-12)
+        np.testing.assert_allclose(results[0][0], expected, rtol=1e-12)
     with pytest.raises(RuntimeError, match="out of bounds"):
-        given.scatter_add(
+        tensor.scatter_add(
             dim, (numod.tensor(line) + 100).reshape([-1 if d == dim else 1 for d in range(3)]).expand(shape), other
         )
 

@@ -35,12 +35,12 @@ def test_values(mode: str) -> None:
             [2] * draw.randint(1, 2) + [draw.randint(5, 7) for _ in range(count)]
         )
         sides = [draw.randint(-1, 3) for _ in range(2 * count)]
-        given = numod.tensor(x, requires_grad=True)
-        found, sources = pad(given, sides, mode), expected(1 + np.arange(x.size).reshape(x.shape), sides, mode)
-        assert np.array_equal(found.detach().numpy(), expected(x, sides, mode)), (x.shape, sides)
+        tensor = numod.tensor(x, requires_grad=True)
+        actual, sources = pad(tensor, sides, mode), expected(1 + np.arange(x.size).reshape(x.shape), sides, mode)
+        assert np.array_equal(actual.detach().numpy(), expected(x, sides, mode)), (x.shape, sides)
         g = np.random.default_rng(1).integers(-9, 9, sources.shape)
-        found.backward(numod.tensor(g, dtype=numod.float64))
-        assert np.array_equal(given.grad.numpy().ravel(), np.bincount(sources.ravel(), g.ravel(), x.size + 1)[1:]), (
+        actual.backward(numod.tensor(g, dtype=numod.float64))
+        assert np.array_equal(tensor.grad.numpy().ravel(), np.bincount(sources.ravel(), g.ravel(), x.size + 1)[1:]), (
             x.shape,
             sides,
         )

@@ -60,6 +60,6 @@ def test_a_turned_result_and_itself():
 def test_choices(dtype):
     """By a random mask, of which a processor's guesses are wrong half of the time."""
     mask, x, y = (np.random.default_rng(k).integers(0, 2, 5000) for k in range(3))
-    found = numod.where(numod.from_numpy(mask) > 0, numod.from_numpy(x).to(dtype), numod.from_numpy(y).to(dtype))
-    assert found.dtype is dtype
-    np.testing.assert_array_equal(found.to(numod.int64).numpy(), np.where(mask, x, y))
+    result = numod.where(numod.from_numpy(mask) > 0, numod.from_numpy(x).to(dtype), numod.from_numpy(y).to(dtype))
+    assert result.dtype is dtype
+    np.testing.assert_array_equal(result.to(numod.int64).numpy(), np.where(mask, x, y))

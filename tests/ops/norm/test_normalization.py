@@ -31,7 +31,7 @@ def expected(
     """out, dx, dweight, dbias of (x - mean) * rstd * weight + bias, over `axes`; if not `centred`, with 0 in the place
     of the mean.
     """
-    level = lambda each: each.mean(axes, keepdims=True) * centred  # noqa: E731
+    level = lambda array: array.mean(axes, keepdims=True) * centred  # noqa: E731
     rstd = 1 / np.sqrt(((x - level(x)) ** 2).mean(axes, keepdims=True) + EPS)
     hat = (x - level(x)) * rstd
     gw = g * weight
@@ -49,7 +49,7 @@ def run(
     parameters: tuple = (EPS,),
 ) -> list[np.ndarray]:
     inputs = [
-        None if each is None else numod.tensor(each, dtype=dtype, requires_grad=True) for each in (x, weight, bias)
+        None if array is None else numod.tensor(array, dtype=dtype, requires_grad=True) for array in (x, weight, bias)
     ]
     out, _, _ = norm.apply(tuple(inputs), parameters)
     out.backward(numod.tensor(g, dtype=dtype))
@@ -65,9 +65,9 @@ def run(
 def test_rows(norm: op.Norm, rows: int, n: int, affine: str, dtype: numod.dtype, tolerance: float) -> None:
     x, g = drawn(rows, n), drawn(rows, n) - 3
     weight, bias = drawn(n) if affine in ("both", "weight") else None, drawn(n) if affine in ("both", "bias") else None
-    found = run(norm, x, weight, bias, g, dtype)
+    actual = run(norm, x, weight, bias, g, dtype)
     for mine, theirs in zip(
-        found,
+        actual,
         expected(x, g, 1.0 if weight is None else weight, 0.0 if bias is None else bias, (1,), (0,), norm.centred),
     ):
         assert mine is None or np.abs(mine - theirs).max() < tolerance * (1 + np.abs(theirs).max())
@@ -81,9 +81,9 @@ def test_rows(norm: op.Norm, rows: int, n: int, affine: str, dtype: numod.dtype,
 def test_channels(shape: tuple, affine: bool, dtype: numod.dtype, tolerance: float) -> None:
     x, g = drawn(*shape), drawn(*shape) - 3
     weight, bias = (drawn(shape[1]), drawn(shape[1])) if affine else (None, None)
-    found = run(op.channel_norm, x, weight, bias, g, dtype)
+    actual = run(op.channel_norm, x, weight, bias, g, dtype)
     for mine, theirs in zip(
-        found, expected(x, g, weight[:, None] if affine else 1.0, bias[:, None] if affine else 0.0, (0, 2), (0, 2))
+        actual, expected(x, g, weight[:, None] if affine else 1.0, bias[:, None] if affine else 0.0, (0, 2), (0, 2))
     ):
         assert mine is None or np.abs(mine - theirs).max() < tolerance * (1 + np.abs(theirs).max())
 
@@ -97,12 +97,12 @@ def test_groups(shape: tuple, groups: int, affine: str, dtype: numod.dtype, tole
     x, g = drawn(*shape), drawn(*shape) - 3
     weight = drawn(shape[1]) if affine in ("both", "weight") else None
     bias = drawn(shape[1]) if affine in ("both", "bias") else None
-    found = run(group_norm, x, weight, bias, g, dtype, (groups, EPS))
+    actual = run(group_norm, x, weight, bias, g, dtype, (groups, EPS))
     apart = (shape[0], groups, shape[1] // groups, shape[2])
     scale, shift = (
-        filler if each is None else each.reshape(1, *apart[1:3], 1) for each, filler in ((weight, 1.0), (bias, 0.0))
+        filler if array is None else array.reshape(1, *apart[1:3], 1) for array, filler in ((weight, 1.0), (bias, 0.0))
     )
-    for mine, theirs in zip(found, expected(x.reshape(apart), g.reshape(apart), scale, shift, (2, 3), (0, 3))):
+    for mine, theirs in zip(actual, expected(x.reshape(apart), g.reshape(apart), scale, shift, (2, 3), (0, 3))):
         assert mine is None or np.abs(mine.ravel() - theirs.ravel()).max() < tolerance * (1 + np.abs(theirs).max())
 
 
@@ -111,8 +111,8 @@ def test_statistics_far_from_zero_keep_their_digits() -> None:
     _, mean, rstd = op.row_norm.apply((numod.tensor(x), None, None), (0.0,))
     _, mean_of_channels, var = op.channel_norm.apply((numod.tensor(x.reshape(1, 2, -1)), None, None), (0.0,))
     wide = x.astype(np.float64)
-    for each in (mean, mean_of_channels):
-        np.testing.assert_allclose(each.numpy(), wide.mean(1), rtol=1e-7)
+    for tensor in (mean, mean_of_channels):
+        np.testing.assert_allclose(tensor.numpy(), wide.mean(1), rtol=1e-7)
     np.testing.assert_allclose(rstd.numpy(), wide.std(1) ** -1, rtol=1e-5)
     np.testing.assert_allclose(var.numpy(), wide.var(1), rtol=1e-5)
 
@@ -128,16 +128,16 @@ def test_an_image_far_from_the_others_does_not_blur_them() -> None:
 @pytest.mark.on_cuda(simulator=False)
 def test_no_rows_have_gradients_of_zero() -> None:
     numod.full((64,), 7.0)  # memory that was used before
-    _, *found = run(op.row_norm, np.zeros((0, 4)), drawn(4), drawn(4), np.zeros((0, 4)), numod.float32)
-    assert found[0].shape == (0, 4) and not found[1].any() and not found[2].any()
+    _, *result = run(op.row_norm, np.zeros((0, 4)), drawn(4), drawn(4), np.zeros((0, 4)), numod.float32)
+    assert result[0].shape == (0, 4) and not result[1].any() and not result[2].any()
 
 
 @pytest.mark.on_cuda(simulator=False)
 @pytest.mark.parametrize("shape", [(4,), (1, 4), (2, 3, 4)])
 @pytest.mark.parametrize("norm", [op.row_norm, op.rms_norm], ids=["layer norm", "RMS norm"])
 def test_second_gradients_of_rows(norm: op.Norm, shape: tuple) -> None:
-    tensors = [numod.tensor(drawn(*each), requires_grad=True) for each in (shape, (4,), (4,))]
-    assert numod.autograd.gradgradcheck(lambda *each: norm.apply(each, (EPS,))[0], tensors)
+    tensors = [numod.tensor(drawn(*shape_), requires_grad=True) for shape_ in (shape, (4,), (4,))]
+    assert numod.autograd.gradgradcheck(lambda *args: norm.apply(args, (EPS,))[0], tensors)
 
 
 def test_sums_over_rows_are_computed_only_on_demand() -> None:
@@ -162,5 +162,5 @@ def test_an_infinite_row_leaves_the_others():
     x.requires_grad_()
     out = F.layer_norm(x, (40,))
     out.sum().backward()
-    for found in (out.detach().numpy(), x.grad.numpy()):
-        assert np.isnan(found[0]).all() and np.isfinite(found[1:]).all()
+    for actual in (out.detach().numpy(), x.grad.numpy()):
+        assert np.isnan(actual[0]).all() and np.isfinite(actual[1:]).all()

@@ -27,17 +27,17 @@ def sample(shape, kind, seed=0):
 def agree(x, y, dim):
     """numod's four functions on y are NumPy's on x."""
     for name in ("max", "min"):
-        place = getattr(np, f"arg{name}")(x, dim)
+        position = getattr(np, f"arg{name}")(x, dim)
         values, indices = getattr(y, name)(dim)
-        np.testing.assert_array_equal(indices.numpy(), place)
+        np.testing.assert_array_equal(indices.numpy(), position)
         np.testing.assert_array_equal(
-            values.numpy(), np.take_along_axis(x, np.expand_dims(place, dim), dim).squeeze(dim)
+            values.numpy(), np.take_along_axis(x, np.expand_dims(position, dim), dim).squeeze(dim)
         )
-        np.testing.assert_array_equal(getattr(y, f"arg{name}")(dim).numpy(), place)
+        np.testing.assert_array_equal(getattr(y, f"arg{name}")(dim).numpy(), position)
         assert (
             getattr(y, f"arg{name}")(dim, keepdim=True).shape
             == getattr(y, name)(dim, True).values.shape
-            == np.expand_dims(place, dim).shape
+            == np.expand_dims(position, dim).shape
         )
 
 
@@ -88,8 +88,8 @@ def test_columns_beside_each_other(lines, kind):
 @pytest.mark.parametrize("kind", ["int8", "uint8", "int16"])
 def test_rows_of_more_groups_than_an_element_counts(kind):
     x = np.random.default_rng(0).integers(3, 6, (64, 70_000)).astype(kind)
-    for row, place in enumerate([0, 16_255, 16_256, 16_257, 32_512, 65_535, 69_999]):
-        x[row, place], x[row + 32, place] = 100, 1
+    for row, position in enumerate([0, 16_255, 16_256, 16_257, 32_512, 65_535, 69_999]):
+        x[row, position], x[row + 32, position] = 100, 1
     agree(x, numod.tensor(x), 1)
 
 
@@ -128,14 +128,16 @@ def test_long_rows_are_searched_in_parts(kind):
 
 
 def test_bool_and_half():
-    assert [each.tolist() for each in numod.tensor([[False, True, True] * 9]).max(1)] == [[True], [1]]
+    assert [tensor.tolist() for tensor in numod.tensor([[False, True, True] * 9]).max(1)] == [[True], [1]]
     x = np.random.default_rng(0).standard_normal((4, 50)).astype(np.float16)
     agree(x, numod.tensor(x), 1)
 
 
 def test_nothing_and_one_element():
-    assert [each.item() for each in numod.tensor(3.0).max(0)] == [3.0, 0] and numod.tensor(3.0).argmax(0).item() == 0
-    assert [tuple(each.shape) for each in numod.zeros(0, 3).max(1)] == [(0,), (0,)]
+    assert [tensor.item() for tensor in numod.tensor(3.0).max(0)] == [3.0, 0] and numod.tensor(3.0).argmax(
+        0
+    ).item() == 0
+    assert [tuple(tensor.shape) for tensor in numod.zeros(0, 3).max(1)] == [(0,), (0,)]
     with pytest.raises(IndexError):
         numod.zeros(3, 0).max(1)
 

@@ -99,12 +99,12 @@ def test_expanded_input():
 def test_one_dim(name, dim):
     x = data(dtype=np.float64).round(1)
     x[0, 0, :2] = 0
-    given = numod.tensor(x > 0.4) if name in ("any", "all") else numod.tensor(x)
-    array = given.numpy()
-    result = getattr(numod, name)(given, dim)
+    tensor = numod.tensor(x > 0.4) if name in ("any", "all") else numod.tensor(x)
+    array = tensor.numpy()
+    result = getattr(numod, name)(tensor, dim)
     if name in ("max", "min"):
-        place = getattr(np, f"arg{name}")(array, axis=dim)
-        np.testing.assert_array_equal(result.indices.numpy(), place)
+        position = getattr(np, f"arg{name}")(array, axis=dim)
+        np.testing.assert_array_equal(result.indices.numpy(), position)
         result = result.values
     close(result, getattr(np, name)(array, axis=dim))
 
@@ -251,10 +251,10 @@ def test_floating_only(name):
 @pytest.mark.parametrize(
     "name", ["sum", "mean", "prod", "amax", "amin", "max", "min", "var", "std", "logsumexp", "norm"]
 )
-@pytest.mark.parametrize("place", [0, 3, 6])
-def test_nan_spreads(name, place):
+@pytest.mark.parametrize("nan_index", [0, 3, 6])
+def test_nan_spreads(name, nan_index):
     x = np.arange(7.0, dtype=np.float32)
-    x[place] = NAN
+    x[nan_index] = NAN
     assert math.isnan(
         numod.logsumexp(numod.tensor(x), 0).item()
         if name == "logsumexp"
@@ -353,9 +353,9 @@ def test_variance_with_a_large_mean():
 )
 def test_deviations_whose_squares_leave_the_range(numbers, dtype):
     x = numod.tensor(numbers, dtype=getattr(numod, dtype), requires_grad=True)
-    found, middle = numod.std_mean(x)
-    found.backward()
-    assert found.dtype == middle.dtype == x.dtype and found.item() == x.std().item() == pytest.approx(
+    result, middle = numod.std_mean(x)
+    result.backward()
+    assert result.dtype == middle.dtype == x.dtype and result.item() == x.std().item() == pytest.approx(
         np.std(numbers, ddof=1), rel=1e-3
     )
     close(x.grad, (numbers - np.mean(numbers)) / np.std(numbers, ddof=1) / 2, rtol=1e-2)
@@ -552,12 +552,12 @@ def test_rows_and_columns_of_few_and_many(n: int, name: str, kind: str) -> None:
         x[n // 2, 5] = NAN if name != "any" else 0
     expected = getattr(np, name)(x, axis=0)
     expected = expected.astype(x.dtype) if name in ("amax", "amin") else expected
-    for found in (
+    for actual in (
         getattr(numod.tensor(x), name)(0),
         getattr(numod.tensor(x.T.copy()), name)(1),
         getattr(numod.tensor(np.stack([x, x])), name)(1)[1],
     ):
-        np.testing.assert_allclose(found.numpy(), expected, rtol=2e-5)
+        np.testing.assert_allclose(actual.numpy(), expected, rtol=2e-5)
 
 
 @pytest.mark.cpu_only

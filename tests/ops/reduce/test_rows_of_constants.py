@@ -132,8 +132,10 @@ def test_strips_of_random_numbers(dtype, shape):
     np.testing.assert_array_equal(
         constant("random_uniform", (SEED, 5), shape, dtype), uniforms(SEED, 5, count, wide).reshape(shape)
     )
-    kept = apply(rows["dropout"], (numod.ones(shape, dtype=dtype), 0.3, SEED, 6), (None,)).numpy() != 0
-    np.testing.assert_array_equal(kept, uniforms(SEED, 6, count, wide).reshape(shape) >= np.asarray(0.3, dtype.numpy))
+    survives = apply(rows["dropout"], (numod.ones(shape, dtype=dtype), 0.3, SEED, 6), (None,)).numpy() != 0
+    np.testing.assert_array_equal(
+        survives, uniforms(SEED, 6, count, wide).reshape(shape) >= np.asarray(0.3, dtype.numpy)
+    )
 
 
 def test_uniform_row():
@@ -176,10 +178,10 @@ def test_bernoulli_of_a_transposed_tensor_counts_in_row_major_order():
 def test_dropout_row_and_gradient():
     x = numod.tensor(np.arange(1.0, 13.0), requires_grad=True)
     result = rows["dropout"](x, 0.25, SEED, 3)
-    kept = uniforms(SEED, 3, 12) >= 0.25
-    np.testing.assert_allclose(result.detach().numpy(), np.where(kept, np.arange(1.0, 13.0) / 0.75, 0.0))
+    survives = uniforms(SEED, 3, 12) >= 0.25
+    np.testing.assert_allclose(result.detach().numpy(), np.where(survives, np.arange(1.0, 13.0) / 0.75, 0.0))
     result.sum().backward()
-    np.testing.assert_allclose(x.grad.numpy(), kept / 0.75)
+    np.testing.assert_allclose(x.grad.numpy(), survives / 0.75)
 
 
 def test_rows_of_any_order_and_runs_are_addressed_right():

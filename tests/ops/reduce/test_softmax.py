@@ -56,8 +56,8 @@ def test_values(name, dim, dtype):
 @pytest.mark.parametrize("name", REFERENCES)
 def test_by_neighbouring_places(name, shape, dim, dtype):
     x, g = data(*shape, dtype=dtype), data(*shape, dtype=dtype, seed=1)
-    given = numod.tensor(x, requires_grad=True)
-    result = getattr(given, name)(dim)
+    tensor = numod.tensor(x, requires_grad=True)
+    result = getattr(tensor, name)(dim)
     result.backward(numod.tensor(g))
     wide, tolerance = x.astype(np.float64), 1e-5 if dtype == np.float32 else 1e-12
     attention_weights = softmax(wide, dim)
@@ -67,7 +67,7 @@ def test_by_neighbouring_places(name, shape, dim, dtype):
         else g - attention_weights * g.sum(dim, keepdims=True)
     )
     np.testing.assert_allclose(result.detach().numpy(), REFERENCES[name](wide, dim), rtol=tolerance, atol=tolerance)
-    np.testing.assert_allclose(given.grad.numpy(), slope, rtol=tolerance, atol=tolerance)
+    np.testing.assert_allclose(tensor.grad.numpy(), slope, rtol=tolerance, atol=tolerance)
 
 
 @pytest.mark.parametrize("shape", [(2, 6, 9, 15), (270, 6, 1, 1)])
@@ -75,16 +75,16 @@ def test_by_neighbouring_places(name, shape, dim, dtype):
 def test_cross_entropy_of_maps(reduction, shape):
     x, target = data(*shape), np.random.default_rng(1).integers(0, 6, (shape[0], *shape[2:]))
     target.reshape(-1)[45:60:4] = -100
-    given = numod.tensor(x, requires_grad=True)
-    loss = F.cross_entropy(given, numod.tensor(target), reduction=reduction)
+    tensor = numod.tensor(x, requires_grad=True)
+    loss = F.cross_entropy(tensor, numod.tensor(target), reduction=reduction)
     loss.sum().backward()
     hot = (np.arange(6)[None, :, None, None] == target[:, None]).astype(float)
     losses = -(log_softmax(x, 1) * hot).sum(1)
-    kept = hot.sum(1, keepdims=True)
-    share = kept.sum() if reduction == "mean" else 1
+    weight_sums = hot.sum(1, keepdims=True)
+    share = weight_sums.sum() if reduction == "mean" else 1
     expected = losses if reduction == "none" else losses.sum() / share
     np.testing.assert_allclose(loss.detach().numpy(), expected, rtol=1e-12, atol=1e-12)
-    np.testing.assert_allclose(given.grad.numpy(), kept * (softmax(x, 1) - hot) / share, rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(tensor.grad.numpy(), weight_sums * (softmax(x, 1) - hot) / share, rtol=1e-12, atol=1e-14)
 
 
 @pytest.mark.parametrize("name", REFERENCES)
@@ -186,12 +186,12 @@ def cross_entropy(x, target, weight=None, ignored=-100, reduction="mean", smooth
     """By the definition; x (N, C, ...)."""
     logits = np.moveaxis(log_softmax(x, 1), 1, -1)
     weight = np.ones(x.shape[1]) if weight is None else weight
-    kept = target != ignored
-    safe = np.where(kept, target, 0)
+    counted = target != ignored
+    safe = np.where(counted, target, 0)
     exact = -np.take_along_axis(logits, safe[..., None], -1)[..., 0] * weight[safe]
     spread = -(logits * weight).sum(-1) / x.shape[1]
-    loss = np.where(kept, (1 - smoothing) * exact + smoothing * spread, 0)
-    return {"none": loss, "sum": loss.sum(), "mean": loss.sum() / (weight[safe] * kept).sum()}[reduction]
+    loss = np.where(counted, (1 - smoothing) * exact + smoothing * spread, 0)
+    return {"none": loss, "sum": loss.sum(), "mean": loss.sum() / (weight[safe] * counted).sum()}[reduction]
 
 
 @pytest.mark.parametrize("reduction", ["none", "sum", "mean"])
