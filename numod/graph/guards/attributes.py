@@ -6,12 +6,10 @@ import functools
 import inspect
 import sys
 import types
-from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
 from ..values import objects
-from ..values.kinds import PACKAGE, is_compiled, is_module, is_optimizer, is_simple, of_library, package_of
-from ..values.source_location import CannotRepeat
+from ..values.kinds import PACKAGE, is_compiled, is_module, is_optimizer, of_library, package_of
 from .definitions import (
     METHODS,
     called_names,
@@ -25,6 +23,7 @@ from .definitions import (
     user_classes,
 )
 from .guard import Guard, entry, unwritten
+from .library_state import library_fields, reads_all_fields, visit_class_fields, visit_library_slots
 
 if TYPE_CHECKING:
     from .build import GuardBuilder
@@ -44,6 +43,9 @@ def visit_attributes(builder: GuardBuilder, name: str, value: Any, kind: type | 
         guard_dictionary(builder, name, value)
     if isinstance(kind, type):
         guard_library_class(builder, name, kind)
+        if value is not kind:
+            visit_class_fields(builder, name, kind)
+            visit_library_slots(builder, name, value)
     if of_library(kind):
         return
     if not is_module(value) and value is not kind:
@@ -145,32 +147,24 @@ def guard_dictionary(builder: GuardBuilder, name: str, value: Any) -> None:
     """Guard the dictionary of a plain object: the values that the code may use, and names that it must not have.
 
     These are all values if the code computes names. For an object of a library they are the values that the code
-    mentions, and plain values, which its methods may use.
+    mentions, and those that methods use which it calls.
     """
     fields, present = objects.dictionary(value), objects.attributes(value)
     for key in sorted(key for key in builder.optional & objects.slots_of(type(value)).keys() if key not in present):
         builder.guards.append(Guard(f"{name}.{key}", f"lacks({{0}}, {key!r})", (value,)))
     if fields is None or package_of(type(value)) == PACKAGE or is_optimizer(value):
         return
-    has_methods = any(
-        key[0] != "_" and isinstance(member, types.FunctionType)
-        for base in type(value).__mro__
-        for key, member in vars(base).items()
-    )
-    used = (
-        {key for key, field in fields.items() if key in builder.mentioned or (has_methods and is_simple(field))}
-        if of_library(type(value))
-        else ()
-    )
+    used = library_fields(builder, type(value), fields)
+    used |= builder.mentioned & fields.keys() if of_library(type(value)) else set()
     for key in sorted(fields if builder.any_name else used):
         if (
             not key.startswith("__")
             and (id(value), objects.place_of(value, key)) not in builder.excluded
             and not is_fixed(key, fields[key])
         ):
-            with nullcontext() if key in builder.mentioned else suppress(CannotRepeat):
-                builder.guard_value(f"{name}.{key}", f"attribute({{0}}, {key!r})", (value,), fields[key])
-    if builder.any_name and not of_library(type(value)):
+            guard = builder.guard_value if key in builder.mentioned else builder.guard_unless_refused
+            guard(f"{name}.{key}", f"attribute({{0}}, {key!r})", (value,), fields[key])
+    if reads_all_fields(builder, type(value)) or (builder.any_name and not of_library(type(value))):
         builder.guards.append(
             Guard(f"the attributes of {name}", "dictionary({0}).keys() == {1}", (value, frozenset(fields)))
         )

@@ -15,6 +15,7 @@ import sys
 import types
 from abc import ABCMeta, get_cache_token
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from ...core import changes
@@ -38,6 +39,7 @@ from .bytecode import (
 )
 from .definitions import has_hidden_state, is_fixed, is_unrepeatable, random_streams, unrepeatable
 from .guard import Guard
+from .library_state import is_opaque, visit_definition
 from .visits import visit_contents
 
 _FILE_NAMES = {
@@ -104,6 +106,7 @@ class GuardBuilder:
     def __init__(self, excluded: frozenset) -> None:
         self.excluded = excluded  # (id of the holder, key) of places whose values are arguments
         self.mentioned: set[str] = set()  # names in the code
+        self.called: set[str] = set()  # names in the code of a library's methods that the code may call
         self.strings: set[str] = set()  # keys that the code may use
         self.optional: set[str] = set()  # attributes that may be absent: there is a default, or an error is caught
         self.any_name = False  # whether the code computes names of attributes
@@ -118,6 +121,7 @@ class GuardBuilder:
         self.weak_ids: set[int] = set()
         self.is_weak = False
         self.overrides: dict[type, set[str]] = {}  # by user class: see `overriding_methods`
+        self.library_names: dict[type, set[str]] = {}  # by class: see `library_fields`
         self.optimizers: list[tuple[str, Any]] = []  # visited last, when all names in the code are known
         self.schedules: list[tuple[str, Any]] = []
         # namespaces, and names that they lack, so that code gets Python's builtins
@@ -149,7 +153,7 @@ class GuardBuilder:
             )
 
     def _extent(self) -> tuple:
-        return len(self.mentioned), len(self.strings), len(self.optional), self.any_name
+        return len(self.mentioned), len(self.called), len(self.strings), len(self.optional), self.any_name
 
     def visit_function(self, function: Callable, prefix: str) -> None:
         """Visit everything that the code of a function reaches."""
@@ -171,6 +175,7 @@ class GuardBuilder:
             elif is_fixed(name, value):
                 self.visit(prefix + name, value if issubclass(type(value), types.ModuleType) else None)
                 guard_library_class(self, name, value)
+                visit_definition(self, name, value)
             elif (id(owner), name) not in self.excluded:
                 self.guard_value(prefix + name, text, (owner,), value)
         plain = getattr(function, "__func__", function)
@@ -223,6 +228,11 @@ class GuardBuilder:
         self.guards.append(Guard(name, f"{text} is {expected}", (*objects, value)))
         self.visit(name, value)
 
+    def guard_unless_refused(self, name: str, text: str, objects: tuple, value: Any) -> None:
+        """As `guard_value`. A part that no guard can compare is left out: the code does not name it."""
+        with suppress(CannotRepeat):
+            self.guard_value(name, text, objects, value)
+
     def visit(self, name: str, value: Any) -> None:
         """Add guards for the contents of an object that is known to be the same one.
 
@@ -233,7 +243,7 @@ class GuardBuilder:
             return
         if issubclass(kind, random_streams()) or is_unrepeatable(value):
             raise unrepeatable(name)
-        if has_hidden_state(kind):
+        if has_hidden_state(kind) or is_opaque(kind, self.mentioned):
             raise CannotRepeat(
                 f"compile: {name} keeps its values where a compiled function cannot compare them from call to call; "
                 "pass them as arguments"

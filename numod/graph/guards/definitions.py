@@ -35,8 +35,8 @@ _DESCRIPTORS = {  # classes of Python's library, and the attributes that hold th
     functools.partialmethod: ("func", "args", "keywords"),
     functools.singledispatchmethod: ("func", "dispatcher"),
 }  # fmt: skip
-_CREATING_METHODS = ("__new__", "__init__", "__post_init__")
-_IGNORED_METHODS = (
+CREATING_METHODS = ("__new__", "__init__", "__post_init__")
+IGNORED_METHODS = (
     "__repr__", "__str__", "__del__", "__getstate__", "__setstate__", "__reduce__", "__reduce_ex__", "__copy__",
     "__deepcopy__", "__init_subclass__", "__class_getitem__",
 )  # fmt: skip
@@ -73,7 +73,7 @@ def implicit_methods(kind: type | types.ModuleType, creates: bool) -> list[str]:
         if key.startswith("__") and isinstance(member, METHODS)
     ]
     creates = creates and not hasattr(kind, "register_buffer")
-    return [key for key in names if (creates if key in _CREATING_METHODS else key not in _IGNORED_METHODS)]
+    return [key for key in names if (creates if key in CREATING_METHODS else key not in IGNORED_METHODS)]
 
 
 def has_module_getattr(holder: type | types.ModuleType) -> bool:

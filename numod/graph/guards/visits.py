@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 import contextvars
+import enum
 import functools
 import gc
 import operator
 import os
-import sys
 import types
 import weakref
 from abc import ABCMeta
@@ -41,6 +41,7 @@ from .bytecode import OPTIONAL_ACCESS
 from .containers import BUFFERS, guard_buffer, guard_members, visit_container
 from .definitions import OS_RANDOM, UNREPEATABLE_MODULES, called_names, unrepeatable
 from .guard import Guard, entry, sized
+from .library_state import visit_definition, visit_finalizer, visit_members, visit_value
 
 if TYPE_CHECKING:
     from .build import GuardBuilder
@@ -79,6 +80,7 @@ def _visit_routine(builder: GuardBuilder, name: str, value: Any) -> None:
         builder.visit_function(value, f"{name}: ")
     else:
         guard_namespaces(builder, value)
+        visit_definition(builder, name, value)
         builder.visit(f"{name}.__self__", getattr(value, "__self__", None))
 
 
@@ -119,6 +121,9 @@ def _visit_class(builder: GuardBuilder, name: str, value: type) -> None:
     """Visit the attributes of a class, and of a user's metaclass."""
     builder.abstract |= issubclass(type(value), ABCMeta)
     visit_attributes(builder, name, value, value)
+    if issubclass(value, enum.Enum) and not of_library(value):  # code finds members by values
+        for key, member in value._member_map_.items():
+            builder.visit(f"{name}.{key}", member)
     if not of_library(type(value)):
         visit_attributes(builder, name, value, type(value))
 
@@ -126,6 +131,7 @@ def _visit_class(builder: GuardBuilder, name: str, value: type) -> None:
 def _visit_builtin(builder: GuardBuilder, name: str, value: types.BuiltinFunctionType) -> None:
     """Visit the object that a method written in C is bound to."""
     builder.any_name |= value.__name__ in OPTIONAL_ACCESS  # getattr under another name
+    visit_definition(builder, name, value)
     builder.visit(f"{name}.__self__", None if isinstance(value.__self__, types.ModuleType) else value.__self__)
 
 
@@ -164,6 +170,8 @@ def _visit_other(builder: GuardBuilder, name: str, value: Any) -> None:
 
 def _visit_cache(builder: GuardBuilder, name: str, value: Any) -> None:
     """Visit a function with a cache of results (functools.cache)."""
+    if "cache_info" in builder.mentioned:
+        raise CannotRepeat(f"compile: {name} counts its calls (cache_info), which a compiled function does not repeat")
     tables = [
         referent for referent in gc.get_referents(value) if type(referent) is dict and referent is not vars(value)
     ]
@@ -182,6 +190,8 @@ def _visit_cache(builder: GuardBuilder, name: str, value: Any) -> None:
         Guard(f"the cached results of {name}", "{0}.cache_info().misses >= {1}", (value, value.cache_info().misses))
     )
     builder.visit_function(value.__wrapped__, f"{name}: ")
+    for key in sorted(builder.mentioned & vars(value).keys()):
+        builder.guard_value(f"{name}.{key}", f"attribute({{0}}, {key!r})", (value,), vars(value)[key])
 
 
 def _visit_namespace(builder: GuardBuilder, name: str, module: types.ModuleType) -> None:
@@ -203,8 +213,8 @@ def _visit_namespace(builder: GuardBuilder, name: str, module: types.ModuleType)
         raise unrepeatable(module.__name__)
     if module is os and builder.mentioned & {"environ", "getenv"}:
         builder.visit("os.environ", os.environ)
-    if module is sys and "argv" in builder.mentioned:
-        builder.guard_value("sys.argv", "{0}.argv", (sys,), sys.argv)
+    if root != PACKAGE and is_library(root):
+        visit_members(builder, module, builder.mentioned & vars(module).keys())
     if not is_library(root):
         visit_attributes(builder, name, module, module)
     elif root == PACKAGE:
@@ -262,6 +272,8 @@ def _visit_object(builder: GuardBuilder, name: str, value: Any) -> None:
                 builder.visit(f"{name}.{key}", attribute)
     elif package_of(type(value)) == PACKAGE:
         _visit_library_object(builder, name, value)
+    else:
+        visit_value(builder, name, value)
     visit_attributes(builder, name, value, type(value))
 
 
@@ -299,6 +311,7 @@ _VISITS: tuple[tuple[type | tuple[type, ...], Callable[[GuardBuilder, str, Any],
     (_VIEWS, _visit_view),
     (functools._lru_cache_wrapper, _visit_cache),
     (weakref.ref, _visit_weak_reference),
+    (weakref.finalize, visit_finalizer),
     (contextvars.ContextVar, _visit_context_variable),
     ((operator.attrgetter, operator.methodcaller), _read_getter),
     ((set, frozenset), _visit_with_attributes(guard_members)),

@@ -25,7 +25,7 @@ MEMBERS = (set, frozenset)
 _WITH_CONTENT = (*VALUES, *MAPPINGS, *SEQUENCES, *MEMBERS, deque)
 DEFAULT = vars(defaultdict)["default_factory"]
 _CONTAINERS = (*SEQUENCES, *MEMBERS, dict, deque)
-_IMMUTABLE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE, of classes written in C
+IMMUTABLE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE, of classes written in C
 
 
 class Attribute(str):
@@ -53,7 +53,7 @@ def base_of(kind: type) -> type | None:
     `object` if there is no such state, None if it is unknown.
     """
     base = next(
-        (base_class for base_class in kind.__mro__ if base_class in _WITH_CONTENT or base_class.__flags__ & _IMMUTABLE),
+        (base_class for base_class in kind.__mro__ if base_class in _WITH_CONTENT or base_class.__flags__ & IMMUTABLE),
         object,
     )
     return base if base in (*_WITH_CONTENT, object, types.SimpleNamespace) else None

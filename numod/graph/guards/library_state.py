@@ -1,0 +1,291 @@
+"""State that only functions of Python's library and of NumPy can read: of objects in C, and of the process.
+
+What a function without arguments returns (`sys.getrecursionlimit`) is compared by calling it. Objects in C whose state
+cannot be compared, and functions that read the file system or set something of the process, are refused.
+"""
+
+from __future__ import annotations
+
+import datetime
+import logging
+import os
+import re
+import sys
+import threading
+import types
+import warnings
+import weakref
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from ..values import objects
+from ..values.kinds import PACKAGE, is_plain_key, of_library, package_of
+from ..values.source_location import CannotRepeat
+from .bytecode import global_names
+from .definitions import CREATING_METHODS, IGNORED_METHODS, is_unrepeatable
+from .guard import Guard
+
+if TYPE_CHECKING:
+    from .build import GuardBuilder
+
+# modules whose functions read and set the state of the process, with those that contain their functions in C
+_PROCESS_MODULES = {
+    "sys", "os", "posix", "nt", "gc", "threading", "_thread", "locale", "_locale", "socket", "_socket", "decimal",
+    "_decimal", "signal", "_signal", "tracemalloc", "_tracemalloc", "logging", "calendar", "csv", "_csv", "numpy",
+    "faulthandler", "resource", "multiprocessing.process",
+}  # fmt: skip
+_GETTER = re.compile(r"_?(get|is|current_|active_|main_|list_|enumerate|first)\w*$")
+_SETTER = re.compile(r"(set|chdir|fchdir|umask|putenv|unsetenv|addLevelName|disable|enable|register|unregister)\w*$")
+# of os, os.path and pathlib: they read the file system, the current directory or the environment
+_READS_FILES = {
+    "absolute", "abspath", "realpath", "relpath", "resolve", "cwd", "home", "expanduser", "expandvars", "exists",
+    "lexists", "stat", "lstat", "islink", "is_symlink", "samefile", "access", "walk", "rglob", "get_exec_path",
+    "getctime", "getatime", "readlink", "owner", "group",
+}  # fmt: skip
+_PATH_MODULES = ("os", "posixpath", "ntpath", "pathlib")
+_WRITES = {"write", "writelines", "flush", "close"}  # output, which is not repeated
+# of classes in C that other guards compare, or whose instances do not change
+_COMPARED = (
+    type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.SimpleNamespace,
+    types.MethodWrapperType, types.MethodDescriptorType, types.WrapperDescriptorType, types.GetSetDescriptorType,
+    types.MemberDescriptorType, types.ClassMethodDescriptorType, property, staticmethod, classmethod,
+    types.MappingProxyType, types.CellType, re.Match, weakref.ref, list, dict, set, bytearray,
+)  # fmt: skip
+_COMPARED_MODULES = ("functools", "collections", "operator", "_operator", "numpy", "array", "_ctypes", "_struct",
+    "_contextvars", "builtins", "_abc", "zoneinfo", "types", "typing")  # fmt: skip
+_ACCESS = {"__getitem__", "__len__", "__contains__", "__iter__"}
+
+
+def is_opaque(kind: type, names: set[str]) -> bool:
+    """Whether code that uses these names may read state of an instance that lies in C, and that no guard compares."""
+    used = _opaque_names(kind)
+    return not used.isdisjoint(names) or not _ACCESS.isdisjoint(used)
+
+
+@lru_cache(maxsize=4096)
+def _opaque_names(kind: type) -> frozenset[str]:
+    """The methods and attributes of a class that read such state."""
+    return frozenset(
+        name
+        for base in kind.__mro__
+        if base.__flags__ & objects.IMMUTABLE and not _is_compared(base)
+        for name in vars(base)
+        if (name[0] != "_" or name in _ACCESS or not name.startswith("__")) and name not in _WRITES
+    )
+
+
+def _is_compared(base: type) -> bool:
+    """Whether guards compare what instances of a class in C hold, or it never changes: they have a value as a hash."""
+    if base is object or base in _COMPARED or package_of(base) in (PACKAGE, "numba"):
+        return True
+    if base.__module__ == "_contextvars" or base.__name__ == "Context":
+        return base.__name__ == "ContextVar"
+    if issubclass(base, BaseException):
+        return False
+    return base.__module__ in _COMPARED_MODULES or callable(vars(base).get("__hash__"))
+
+
+def library_fields(builder: GuardBuilder, kind: type, fields: dict[str, Any]) -> set[str]:
+    """The names of an object's attributes that methods of a library use which the code may call."""
+    used = fields.keys() if reads_all_fields(builder, kind) else _names_used(builder, kind) & fields.keys()
+    return {key for key in used if "cache" not in key}
+
+
+def reads_all_fields(builder: GuardBuilder, kind: type) -> bool:
+    """Whether code may read attributes of a library's class without their names, as by comparing namespaces."""
+    return issubclass(kind, types.SimpleNamespace) or not _names_used(builder, kind).isdisjoint(("__dict__", "vars"))
+
+
+def visit_library_slots(builder: GuardBuilder, name: str, value: Any) -> None:
+    """Guard the slots of a library's classes that methods use which the code may call."""
+    for base in _library_bases(type(value)):
+        for key in sorted(_names_used(builder, type(value)) & vars(base).keys()):
+            slot = vars(base)[key]
+            if isinstance(slot, types.MemberDescriptorType) and "cache" not in key and _is_set(slot, value):
+                builder.guard_unless_refused(f"{name}.{key}", "{1}.__get__({0})", (value, slot), slot.__get__(value))
+
+
+def _is_set(slot: types.MemberDescriptorType, value: Any) -> bool:
+    try:
+        slot.__get__(value)
+    except AttributeError:
+        return False
+    return True
+
+
+def visit_class_fields(builder: GuardBuilder, name: str, kind: type) -> None:
+    """Guard the attributes of a library's classes that hold objects which methods use, such as a registry."""
+    for base in _library_bases(kind):
+        space = vars(base)
+        for key in sorted(_names_used(builder, kind) & space.keys()):
+            value = space[key]
+            is_state = objects.base_of(type(value)) in (object, dict, list, set) and not callable(value)
+            if is_state and not hasattr(type(value), "__get__") and (id(base), key) not in builder.seen:
+                builder.seen.add((id(base), key))
+                builder.guard_unless_refused(f"{name}.{key}", f"{{0}}[{key!r}]", (space,), value)
+
+
+def _library_bases(kind: type) -> list[type]:
+    """The classes among the bases that a library defines in Python."""
+    return [
+        base
+        for base in kind.__mro__
+        if not base.__flags__ & objects.IMMUTABLE and of_library(base) and package_of(base) != PACKAGE
+    ]
+
+
+def _names_used(builder: GuardBuilder, kind: type) -> set[str]:
+    """The names in methods of a library's classes that the code calls, also those that operators call."""
+    if kind not in builder.library_names:
+        methods = {
+            key: code
+            for base in reversed(_library_bases(kind))
+            for key, member in vars(base).items()
+            if (code := _code_of(member)) is not None
+        }
+        operators = {key for key in methods if key.startswith("__")}.difference(CREATING_METHODS, IGNORED_METHODS)
+        pending, used = [*(builder.mentioned | builder.called | operators)], set()
+        while pending:
+            key = pending.pop()
+            if key not in used:
+                used.add(key)
+                pending += global_names(methods[key]) if key in methods else ()
+        builder.library_names[kind] = used
+        builder.called.update(used - builder.mentioned if methods else ())
+    return builder.library_names[kind]
+
+
+def _code_of(member: Any) -> types.CodeType | None:
+    function = member.fget if isinstance(member, property) else getattr(member, "__func__", member)
+    return getattr(function, "__code__", None)
+
+
+def visit_definition(builder: GuardBuilder, name: str, value: Any) -> None:
+    """Guard what a function or class of a library, which the code uses, reads of the process; or refuse it."""
+    module, own_name = getattr(value, "__module__", None), getattr(value, "__name__", "")
+    if module in _PATH_MODULES and own_name in _READS_FILES:
+        raise _unrepeatable_read(own_name)
+    if isinstance(value, type):
+        if module == "decimal":
+            visit_decimal(builder, name, value)
+        elif module == "pathlib":
+            refuse_file_names(builder, name)
+        return
+    if module not in _PROCESS_MODULES or not callable(value) or value in (os.getenv, sys.exc_info):
+        return
+    if value is logging.getLogger:
+        _visit_loggers(builder)
+    elif _SETTER.match(own_name):
+        raise CannotRepeat(
+            f"compile: {own_name} sets something of the process, which a compiled function does not repeat; call it "
+            "outside the compiled function"
+        )
+    elif _GETTER.match(own_name) and not is_unrepeatable(value):
+        _guard_result(builder, name, value)
+
+
+def _unrepeatable_read(name: str) -> CannotRepeat:
+    return CannotRepeat(
+        f"compile: {name} may have another value at the next call; use it outside the compiled function"
+    )
+
+
+def refuse_file_names(builder: GuardBuilder, name: str) -> None:
+    """Raise CannotRepeat if the code uses functions of paths that read the file system or the current directory."""
+    if names := sorted(_READS_FILES & builder.mentioned):
+        raise _unrepeatable_read(f"{names[0]} of {name}")
+
+
+def _guard_result(builder: GuardBuilder, name: str, function: Any) -> None:
+    """Guard what a function without arguments returns."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            result = function()
+    except (TypeError, ValueError, OSError):
+        raise _unrepeatable_read(name) from None
+    if is_plain_key(result) or _is_plain_data(result):
+        builder.guards.append(Guard(f"{name}()", "{0}() == {1}", (function, result)))
+    else:
+        builder.guard_value(f"{name}()", "{0}()", (function,), result)
+
+
+def _is_plain_data(value: Any) -> bool:
+    """Whether a value is a list or dictionary of constants, or a list of threads."""
+    items = value.values() if type(value) is dict else value if type(value) is list else (object(),)
+    return all(is_plain_key(item) or issubclass(type(item), threading.Thread) for item in items)
+
+
+def _visit_loggers(builder: GuardBuilder) -> None:
+    """Visit the loggers whose names the code may pass to `logging.getLogger`."""
+    loggers = logging.root.manager.loggerDict
+    for name in ["root", *sorted(builder.strings & loggers.keys())]:
+        builder.visit(f"the logger {name}", logging.root if name == "root" else loggers[name])
+
+
+def visit_value(builder: GuardBuilder, name: str, value: Any) -> None:
+    """Guard what the operations of an immutable object depend on: a decimal context, a time zone, the disk."""
+    modules = {base.__module__.partition(".")[0] for base in type(value).__mro__}
+    if "decimal" in modules:
+        visit_decimal(builder, name, value)
+    elif "pathlib" in modules:
+        refuse_file_names(builder, name)
+    for base in (datetime.datetime, datetime.time):
+        if issubclass(type(value), base):
+            builder.visit(f"{name}.tzinfo", vars(base)["tzinfo"].__get__(value))
+
+
+def visit_decimal(builder: GuardBuilder, name: str, value: Any) -> None:
+    """Guard the settings of the current decimal context, on which all operations depend, and those of a context."""
+    if type(value).__name__ == "Context":
+        _guard_context(builder, name, "{0}", value)
+    _guard_context(builder, "the current decimal context", "{0}()", sys.modules["decimal"].getcontext)
+
+
+def _guard_context(builder: GuardBuilder, name: str, text: str, value: Any) -> None:
+    context = value() if text == "{0}()" else value
+    count = None if "flags" in builder.mentioned else 6  # operations set flags
+    settings = context.__reduce__()[1][:count], context.traps.copy()
+    builder.guards.append(
+        Guard(name, f"({text}.__reduce__()[1][:{{2}}], {text}.traps) == {{1}}", (value, settings, count))
+    )
+
+
+def visit_finalizer(builder: GuardBuilder, name: str, value: weakref.finalize) -> None:
+    """Guard whether a finalizer is alive, and what it would call."""
+    registry = weakref.finalize._registry
+    entry = registry.get(value)
+    builder.guards.append(Guard(name, "{0}.get({1}) is {2}", (registry, value, entry)))
+    if entry is not None:
+        builder.guards.append(Guard(f"{name}.atexit", "{0}.atexit is {1}", (value, value.atexit)))
+        builder.visit(f"{name}.peek()", entry.weakref)
+        for part in (entry.func, entry.args, entry.kwargs):
+            builder.visit(f"{name}.peek()", part)
+
+
+def visit_members(builder: GuardBuilder, module: types.ModuleType, keys: set[str]) -> None:
+    """Guard the names of a library's module that the code uses: its settings, and what its functions return."""
+    if module.__name__ in _PATH_MODULES:
+        refuse_file_names(builder, module.__name__)
+    if module.__name__ not in _PROCESS_MODULES | {"warnings", *_PATH_MODULES}:
+        return
+    if missing := frozenset(builder.optional - vars(module).keys()):
+        builder.guards.append(
+            Guard(f"an attribute of {module.__name__}", "{1}.isdisjoint({0})", (vars(module), missing))
+        )
+    for key in sorted(keys):
+        name, value = f"{module.__name__}.{key}", vars(module)[key]
+        if value is sys.modules:
+            _guard_imports(builder)
+        elif module.__name__ == "numpy":
+            visit_definition(builder, name, value)
+        elif not isinstance(value, (types.ModuleType, type)) and value is not os.environ:
+            builder.guard_value(name, f"{{0}}[{key!r}]", (vars(module),), value)
+
+
+def _guard_imports(builder: GuardBuilder) -> None:
+    """Guard which of the modules that the code names have been imported."""
+    names = frozenset(builder.strings)
+    builder.guards.append(
+        Guard("sys.modules", "{0}.keys() & {1} == {2}", (sys.modules, names, sys.modules.keys() & names))
+    )
