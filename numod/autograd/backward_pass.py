@@ -308,11 +308,9 @@ def _run_prehooks(node: Node, grads: list[Tensor | None]) -> list[Tensor | None]
 def _run_posthooks(
     node: Node, grads: list, by_position: list[tuple[int, Tensor | None]]
 ) -> list[tuple[int, Tensor | None]]:
-    positions, by_position, grad_outputs = (
-        node.visible_inputs(),
-        dict(by_position),
-        tuple(grads[: node.visible_results()]),
-    )
+    positions = node.visible_inputs()
+    by_position = dict(by_position)
+    grad_outputs = tuple(grads[: node.visible_results()])
     inputs: Sequence[Tensor | None] = [by_position.get(k) if node.edges[k] is not None else None for k in positions]
     for hook in list(node.hooks.after.values()):
         replaced = hook(tuple(inputs), grad_outputs)

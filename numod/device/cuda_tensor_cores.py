@@ -62,10 +62,8 @@ def intrinsics() -> dict[str, Callable]:
             first = builder.gep(data(context, builder, x, values[0]), [values[1]])
             with builder.if_else(aligned(builder, first)) as (then, otherwise):
                 with then:
-                    vector, vector_block = (
-                        builder.load(builder.bitcast(first, words.as_pointer()), align=16),
-                        builder.block,
-                    )
+                    vector = builder.load(builder.bitcast(first, words.as_pointer()), align=16)
+                    vector_block = builder.block
                 with otherwise:
                     by_element = ir.Constant(ir.VectorType(first.type.pointee, count), ir.Undefined)
                     for j in range(count):

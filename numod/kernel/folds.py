@@ -195,7 +195,7 @@ def _geometry_names(kept_dims: int, reduced: int) -> list[str]:
 
 
 def _row_loop(fold: Fold, kept_dims: int, reduced: int) -> list[str]:
-    """Lines that initialise the total of `output` and begin the loop over its rows; each row starts at `base`."""
+    """Lines that initialise an output's total and begin the loop over its rows; each row starts at `_base`."""
     lines = unravel("_output", "_i", "_size", kept_dims, " " * 8)
     lines += [
         f"        _origin = {dot('_i', '_step', kept_dims)}",
@@ -213,10 +213,8 @@ def _thread_totals(fold: Fold, inputs: tuple[Input, ...], base: str, threads: in
     Long formulas, which need more registers, skip the first loop or both.
     """
     tensors = [input.name for input in inputs if input.tensor]
-    vector_lines, scalar_lines = (
-        _folded(fold, "uintp(_index)", "_part", fold.dtype, inputs),
-        _folded(fold, f"uintp({base}_inner)", "_total", fold.wide, inputs),
-    )
+    vector_lines = _folded(fold, "uintp(_index)", "_part", fold.dtype, inputs)
+    scalar_lines = _folded(fold, f"uintp({base}_inner)", "_total", fold.wide, inputs)
     lines = ["_whole = _start"]
     for runs in () if len(vector_lines) > FEW else (4, 1) if len(vector_lines) < 8 else (1,):
         step = 4 * threads * runs

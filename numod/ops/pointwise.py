@@ -54,11 +54,9 @@ class Pointwise(Op, Formula):
     ) -> None:
         Op.__init__(self, name)
         Formula.__init__(self, name, body, derivatives, **formula)
-        self.accepts, self.keeps_order, self.fitting = (
-            accepts + "c" if self.complex else accepts,
-            keeps_order and not self.integers,
-            self.inputs if fitting is True else fitting or (),
-        )
+        self.accepts = accepts + "c" if self.complex else accepts
+        self.keeps_order = keeps_order and not self.integers
+        self.fitting = self.inputs if fitting is True else fitting or ()
         self.defaults = getattr(body, "__defaults__", None) or ()
         self.differentiable = self.result != "bool" and (bool(derivatives) or callable(body))
         self._derived: dict[int, Callable | None] = {}

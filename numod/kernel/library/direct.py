@@ -1,9 +1,9 @@
 """Device functions that compute a convolution by its definition.
 
-A row of the output, a plane of the input's gradient, or one element of the weight's gradient.
+Each computes a row of the output, a plane of the input's gradient, or one element of the weight's gradient. Rows,
+planes and elements are counted over all images and groups.
 
-Only elements inside the input are multiplied: the zeros of a border times an infinity would be NaN. `place` counts
-the rows, planes or elements of all images and groups.
+Only elements inside the input are multiplied: the zeros of a border times an infinity would be NaN.
 """
 
 from __future__ import annotations

@@ -130,11 +130,9 @@ class _Search:
     def first_nan(self, x: object, last: object) -> object:
         """The position of the first NaN of x, which must have one; its last vector is at `last`."""
         builder, w = self.builder, self.w
-        entry_block, loop, found_block = (
-            builder.block,
-            builder.append_basic_block("loop"),
-            builder.append_basic_block("found"),
-        )
+        entry_block = builder.block
+        loop = builder.append_basic_block("loop")
+        found_block = builder.append_basic_block("found")
         builder.branch(loop)
         builder.position_at_end(loop)
         k = builder.phi(last.type)
@@ -162,10 +160,8 @@ class _Search:
             positions = [w.offset(w.lesser(c, last), column * self.count) for column in range(_COLUMNS)]
 
             def line(k: object, states: list, passes: Callable) -> tuple[list, list]:
-                number, values = (
-                    w.splat(self.narrowed(k, self.numbers.element)),
-                    [w.load(x, (k, step), position) for position in positions],
-                )
+                number = w.splat(self.narrowed(k, self.numbers.element))
+                values = [w.load(x, (k, step), position) for position in positions]
                 new_states = []
                 for value, (best_so_far, line_number) in zip(values, states):
                     mask = passes(value, best_so_far)

@@ -118,11 +118,9 @@ def _join_text(count: int) -> str:
 
 def _small_join(out: Layout, dim: int, sizes: list[int]) -> Plan:
     """The plan of a join of small dense tensors: a launch copies several, since launches would dominate."""
-    outer, inner, at_once = (
-        prod(out.shape[:dim]),
-        prod(out.shape[dim + 1 :]),
-        len(sizes) if len(sizes) <= _FEW else _AT_ONCE,
-    )
+    outer = prod(out.shape[:dim])
+    inner = prod(out.shape[dim + 1 :])
+    at_once = len(sizes) if len(sizes) <= _FEW else _AT_ONCE
     signature = bind.signature(*[out] * (at_once + 1), numbers=at_once + 3)
     run = bind.launcher(out.device, "join", _join_text(at_once), signature, out.dtype, out.size)
     launches, lengths = [], [n * inner for n in sizes]

@@ -1,7 +1,7 @@
 """Reading and writing by index tensors along one dimension: gather, scatter, index_select, index_add, bags, nonzero.
 
 Dense tensors are seen as (outer, n, inner); indices are int64 and checked by the caller. Advanced indexing of several
-dimensions is reduced to these ops by linear indices (`core.indexing`).
+dimensions is reduced to these ops by linear indices (`core.index.indexing`).
 
 Writes to an element are in the order of the indices, since a column (outer, inner) belongs to one task. On a GPU,
 additions use one thread per element of the source and atomics, in any order: sums of floats may differ in rounding from
@@ -386,10 +386,8 @@ class Scatter(Op):
         last element that is put, or a sum.
         """
         empty = x.device.empty
-        signature, texts = (
-            bind.signature(x, "int64", x, kind, numbers=4),
-            [_atomic(kernel, write, shares_last=True) for write in writes],
-        )
+        signature = bind.signature(x, "int64", x, kind, numbers=4)
+        texts = [_atomic(kernel, write, shares_last=True) for write in writes]
         steps = [bind.launcher(x.device, self.name, text, signature, x.dtype, source.size) for text in texts]
 
         def launch(x_data: object, index: object, source_data: object, *sizes: int) -> None:

@@ -443,8 +443,6 @@ def _check_factors(name: str, a: Layout, b: Layout, inner: int, hint: str = "") 
 
 matmul = Matmul("matmul")
 linear = Linear("linear")
-pack_columns, packed_matmul, packed_linear = (
-    PackColumns("pack_columns"),
-    PackedMatmul("packed_matmul"),
-    PackedLinear("packed_linear"),
-)
+pack_columns = PackColumns("pack_columns")
+packed_matmul = PackedMatmul("packed_matmul")
+packed_linear = PackedLinear("packed_linear")

@@ -67,13 +67,11 @@ class Layer(Op):
         scratch: dict[str, str],
     ) -> None:
         super().__init__(name)
-        self.kernel, self.cell, self.inputs, self.results, self.scratch = (
-            kernel,
-            cell,
-            tuple(inputs.split()),
-            results,
-            scratch,
-        )
+        self.kernel = kernel
+        self.cell = cell
+        self.inputs = tuple(inputs.split())
+        self.results = results
+        self.scratch = scratch
         self.outputs = tuple(results)
         if "gates" in results:
             self.parameters = (*self.parameters, "keeps")  # whether a backward pass needs the gates
