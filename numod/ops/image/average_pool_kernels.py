@@ -60,7 +60,10 @@ def average_pool_rows(
     x, out, folded, table, sizes, workers, row_size, margin, counts_borders, divisor, pool: Pooling, *,
     fold_windows_of_row, BLOCK, REGULAR,
 ):  # fmt: skip
-    """Average pooling of floats by rows, as `max_pool_kernels.max_pool_rows` does. sizes (out_w) = the columns counted in each window."""
+    """Average pooling of floats by rows, as `max_pool_kernels.max_pool_rows` does.
+
+    sizes (out_w) = the columns counted in each window.
+    """
     fill_windows(table, pool, counts_borders)
     for ow in range(pool.out_w):
         start, stop = window_bounds(ow, pool.width, pool.out_w, pool.stride_w, pool.pad_w, 1, pool.kernel_w)
