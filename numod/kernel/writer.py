@@ -121,6 +121,7 @@ class Writer:
         return self._call(node)
 
     def _call(self, node: Call) -> tuple[str, str]:
+        """The variable that holds a formula's result, and the kind of that result."""
         formula = node.formula
         body = formula.body_for(self.dtype.kind)
         if callable(body):

@@ -292,6 +292,7 @@ class Pointwise(Op, Formula):
         self._derived[position] = gradient
 
     def _derive(self, name: str) -> Callable | None:
+        """The gradient function of an input, derived from its formula; None if the input has no gradient."""
         if name in self.conditions or name in self.integers:
             return None
         symbols = {symbol: Symbol(symbol) for symbol in ("g", *self.inputs, "out")}

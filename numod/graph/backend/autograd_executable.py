@@ -51,6 +51,7 @@ class Differentiable(Executable):
         super().__init__(program, name, form)
 
     def _prepare(self, name: str, form: Form) -> None:
+        """Divide the kernel calls into a forward and a backward section, which share an arena of memory."""
         self.differentiated = list(self.program.outputs[2])
         calls = self.lowered.calls
         for buffer in memory_plan.crossing(self.lowered, self.boundary):

@@ -36,6 +36,7 @@ def verify(program: Program) -> Program:
 
 
 def _verified(program: Program) -> Program:
+    """The program. Raises if it is not well-formed."""
     defined = {*program.inputs, *program.held}
     _check_ends(program, defined)
     extents = _initial_extents(program)

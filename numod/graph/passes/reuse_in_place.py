@@ -16,6 +16,8 @@ def reuse_in_place(program: Program) -> Program:
 
 
 class _ReuseInPlace:
+    """One pass over a program, which lets loops overwrite inputs that no later step reads."""
+
     def __init__(self, program: Program) -> None:
         self.program, self.effects = program, Effects(program)
         self.merged: dict[Value, Value] = {}  # roots whose memory is now another root's

@@ -382,6 +382,8 @@ def _bound(expression: Any) -> int:
 
 
 def _arithmetic(operation: str, reflected: bool) -> Callable:
+    """A method of LazyScalar for an arithmetic operation, deferred if the result cannot depend on when it is read."""
+
     def method(self: LazyScalar, *others: Any) -> Any:
         others = tuple(map(_as_number, others))
         if _of_other_thread(self):
@@ -417,6 +419,8 @@ def _arithmetic(operation: str, reflected: bool) -> Callable:
 
 
 def _comparison(name: str) -> Callable:
+    """A method of LazyScalar for a comparison."""
+
     def method(self: LazyScalar, other: Any) -> Any:
         operation, other = name[2:-2], _as_number(other)
         if _of_other_thread(self):
@@ -449,6 +453,8 @@ def _condition(operation: str, self: LazyScalar, other: Any) -> bool | None:
 
 
 def _reading_method(name: str) -> Callable:
+    """A method of LazyScalar that reads the number and calls the number's method."""
+
     def method(self: LazyScalar, *arguments: Any, **kwargs: Any) -> Any:
         value = read_value(self)
         if name == "__array__":

@@ -87,6 +87,7 @@ class _Search:
             return [*new_best, builder.add(number, self.whole(1)), self.with_nan(has_nan, values)]
 
         def compare(start: object, state: list) -> list:
+            """Find the best element of a block from `start` on, and combine it with the state."""
             best, where, has_nan = state
             groups = builder.udiv(
                 builder.sub(w.lesser(w.offset(start, block - 1), w.offset(n, -1)), start), w.number(width)

@@ -136,6 +136,7 @@ def _grid_kernel(
 
     @cache
     def shared_by(threads: int) -> tuple[tuple, tuple]:
+        """The scratch memory and the constants of the kernel for this number of threads."""
         workers = min(WORKERS, plan.tasks, WORKERS if on_weight else threads)
         grids = workers if plan.shares == 1 else 1
         grid, tile = (grids * plan.size, storage), (workers * tile_size, storage)

@@ -345,6 +345,7 @@ def _size_error(spatial: tuple, sizes: dict) -> str | None:
 def _plan(
     name: str, kernel: Callable, arguments: tuple, out: Layout, shape: tuple, grid: Layout, parameters: tuple
 ) -> Plan:
+    """A plan of one of the kernels, specialised for the modes and the number of spatial dimensions."""
     if out.size == 0:
         return Plan(out, lambda *_: None)
     mode, padding, corners, orders = parameters

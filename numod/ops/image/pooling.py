@@ -322,6 +322,8 @@ class AvgPool(_Pool):
 
 
 def _gradient_by(op: Callable) -> Callable:
+    """The gradient function of average pooling that runs the op that `op()` returns."""
+
     def gradient(
         g: object,
         kernel: tuple,

@@ -91,6 +91,7 @@ def _trailing_update(a: Layout) -> Callable:
 
 
 def _cholesky(a: Layout, results: tuple) -> Callable:
+    """A function that factors matrices: one block for each small one, panels over many blocks for large ones."""
     n, matrices, panels, empty = a.shape[-1], _batch(a), _large_panels(a), a.device.empty
     if not panels:
         run = _block_per_matrix(
@@ -127,6 +128,7 @@ def _cholesky(a: Layout, results: tuple) -> Callable:
 
 
 def _lu(a: Layout, results: tuple, pivoted: bool = True) -> Callable:
+    """A function that computes LU: one block for each small matrix, panels over many blocks for large ones."""
     (m, n), matrices, panels, empty = a.shape[-2:], _batch(a), _large_panels(a), a.device.empty
     if not panels:
         run = _block_per_matrix(
@@ -272,6 +274,7 @@ def _jacobi_rounds(a: Layout, count: int, length: int) -> tuple[Callable, int]:
 
 
 def _eigh(a: Layout, results: tuple, lower: bool) -> Callable:
+    """A function that computes eigenvalues and eigenvectors of Hermitian matrices by Jacobi rotations."""
     n, matrices, empty, real = a.shape[-1], _batch(a), a.device.empty, results[0].storage
     tolerance = dtypes.finfo(a.dtype).eps
     if _large_panels(a):

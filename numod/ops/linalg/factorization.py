@@ -258,6 +258,7 @@ def _ldl_solve(ld: np.ndarray, pivots: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _ldl_solve_one(ld: np.ndarray, pivots: np.ndarray, x: np.ndarray) -> None:
+    """Solve (L D L^T) x = b in place of x, with blocks of D of one or two rows."""
     n, k, blocks = len(ld), 0, []
     while k < n:
         size, row = (1, pivots[k] - 1) if pivots[k] > 0 else (2, -pivots[k] - 1)

@@ -423,6 +423,7 @@ def _linear_loops(x: Layout, weight: Layout, has_bias: bool) -> tuple[Callable, 
 
 
 def _check_factors(name: str, a: Layout, b: Layout, inner: int, hint: str = "") -> None:
+    """Raise unless two matrices can be multiplied."""
     if a.shape[-1] != inner:
         swapped = b.ndim >= 2 and name == "matmul" and b.shape[-1] == a.shape[-1]
         hint = "; did you mean b.mT?" if swapped else hint

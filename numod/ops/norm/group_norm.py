@@ -179,6 +179,7 @@ def _gradients(
     wanted: tuple,
     recording: bool,
 ) -> tuple:
+    """Gradients by the kernel, or composed of tensor operations if they will be differentiated."""
     g = grads[0].contiguous()
     if recording:
         images, channels, n = planes(x._layout)

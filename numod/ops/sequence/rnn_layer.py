@@ -254,6 +254,7 @@ def _lstm_layer_gradients(
     reverse: bool,
     recording: bool,
 ) -> tuple:
+    """Gradients of an LSTM layer: by the kernel, or step by step if they will be differentiated."""
     d_states = _dense(grads[:2], (h, c))
     if not recording:
         if gates.shape[0] < h.shape[0]:  # the gates of one step only: a backward pass was not expected
@@ -287,6 +288,7 @@ def _gru_layer_gradients(
     reverse: bool,
     recording: bool,
 ) -> tuple:
+    """Gradients of a GRU layer: by the kernel, or step by step if they will be differentiated."""
     d_states = _dense(grads[:1], (h,))
     if not recording:
         if gates.shape[0] < h.shape[0]:
