@@ -128,13 +128,11 @@ class BackwardPass:
     def pending_gradient(self, edge: tuple) -> Tensor | None:
         """The gradient accumulated so far at the end of an edge."""
         target, number = edge
-        return (
-            self.leaves.get(target)
-            if isinstance(target, Tensor)
-            else self.pending[target][number]
-            if target in self.pending
-            else None
-        )
+        if isinstance(target, Tensor):
+            return self.leaves.get(target)
+        if target in self.pending:
+            return self.pending[target][number]
+        return None
 
     def add_part(self, node: Node, gradient: Tensor) -> bool:
         """Add the gradient of a view in place to the pending gradient of its base, if this pass created that.

@@ -47,15 +47,13 @@ class Layer:
         if column == "num_params":
             return "(recursive)" if self.repeated else f"{self.parameters:,}" if self.parameters else "--"
         if column == "trainable":
-            return (
-                "--"
-                if not self.parameters
-                else "True"
-                if self.trainable == self.parameters
-                else "Partial"
-                if self.trainable
-                else "False"
-            )
+            if not self.parameters:
+                return "--"
+            if self.trainable == self.parameters:
+                return "True"
+            if self.trainable:
+                return "Partial"
+            return "False"
         if column == "mult_adds":
             return f"{self.mult_adds:,}" if self.mult_adds else "--"
         if column == "memory":

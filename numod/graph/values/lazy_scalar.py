@@ -278,13 +278,11 @@ def _as_operand(self: LazyScalar, dtype: dtypes.dtype) -> Tensor | None:
     tensor = _as_tensor(expression_of(self)) if dtype in _WIDE else None
     if tensor is None or dtype in _FLOATS:
         return None if tensor is None else tensor.to(dtype)
-    return (
-        tensor.to(dtypes.get_default_dtype())
-        if tensor.dtype is dtypes.float64
-        else tensor
-        if dtype is dtypes.int64
-        else None
-    )
+    if tensor.dtype is dtypes.float64:
+        return tensor.to(dtypes.get_default_dtype())
+    if dtype is dtypes.int64:
+        return tensor
+    return None
 
 
 def _as_tensor(expression: Any) -> Tensor | float | int | None:

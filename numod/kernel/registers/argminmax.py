@@ -231,13 +231,12 @@ class _Search:
 
     def passes(self, value: object, best: object) -> object:
         """A mask of the lanes whose value is more extreme than `best`; false if either is NaN."""
-        compare = (
-            self.builder.fcmp_ordered
-            if self.is_float
-            else self.builder.icmp_signed
-            if self.w.signed
-            else self.builder.icmp_unsigned
-        )
+        if self.is_float:
+            compare = self.builder.fcmp_ordered
+        elif self.w.signed:
+            compare = self.builder.icmp_signed
+        else:
+            compare = self.builder.icmp_unsigned
         return compare("<" if self.least else ">", value, best)
 
     def replaces(self, value: object, best: object) -> object:

@@ -204,13 +204,11 @@ def _argument(text: str) -> tuple[str, list[str]]:
     array = re.fullmatch(r"(\w+)\[(\w*)\]", text)
     if array:
         return "array", [group for group in array.groups() if group]
-    return (
-        ("address", [text[:-1]])
-        if text.endswith("*")
-        else ("real", [text.split()[1]])
-        if " " in text
-        else ("number", [text])
-    )
+    if text.endswith("*"):
+        return ("address", [text[:-1]])
+    if " " in text:
+        return ("real", [text.split()[1]])
+    return ("number", [text])
 
 
 class Writer:

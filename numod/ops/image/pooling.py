@@ -298,13 +298,12 @@ class AvgPool(_Pool):
         inner, outer = (out.shape, x.shape) if self.backward else (x.shape, out.shape)
         numbers, scratch = (int(parameters[5]), parameters[6]), ()
         on_gpu = x.device.backend.is_gpu
-        kernel = (
-            partial(average_kernel, LINES=not on_gpu)
-            if not self.backward
-            else average_gradient_elements
-            if on_gpu
-            else average_gradient_kernel
-        )
+        if not self.backward:
+            kernel = partial(average_kernel, LINES=not on_gpu)
+        elif on_gpu:
+            kernel = average_gradient_elements
+        else:
+            kernel = average_gradient_kernel
         ndim = len(parameters[4])
         # global pooling
         whole = prod(outer[-ndim:]) == 1 and parameters[0] == tuple(inner[-ndim:]) and not any(parameters[2])

@@ -283,21 +283,19 @@ class Gather(Op):
         if out.size == 0:
             return Plan(out, lambda *_: None)
         outer, n, inner = split(x.shape, dim)
-        m = (
-            index.shape[dim]
-            if self.kernel is gather_kernel and index.ndim
-            else prod(index.shape)
-            if self.kernel is index_select_kernel
-            else 1
-        )
+        if self.kernel is gather_kernel and index.ndim:
+            m = index.shape[dim]
+        elif self.kernel is index_select_kernel:
+            m = prod(index.shape)
+        else:
+            m = 1
         on_gpu, kernel = x.device.backend.is_gpu, self.kernel
-        kernel = (
-            gather_runs_kernel
-            if kernel is gather_kernel and not on_gpu
-            else index_select_elements
-            if kernel is index_select_kernel and on_gpu
-            else kernel
-        )
+        if kernel is gather_kernel and not on_gpu:
+            kernel = gather_runs_kernel
+        elif kernel is index_select_kernel and on_gpu:
+            kernel = index_select_elements
+        else:
+            kernel = kernel
         numbers = (outer, n, inner, m) if on_gpu else (outer, n, inner, m, min(m, -(-_PARTS // outer)))
         source = specialized(kernel, **ones(x, **dict(zip(("inner", "m", "parts"), numbers[2:]))))
         source = source if on_gpu else by_half_registers(source)
