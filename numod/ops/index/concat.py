@@ -88,9 +88,9 @@ class Stack(Cat):
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         (dim,) = parameters
-        line = lambda sizes: (*sizes[:dim], 1, *sizes[dim:])  # noqa: E731
+        unsqueezed = lambda sizes: (*sizes[:dim], 1, *sizes[dim:])  # noqa: E731
         return super().prepare(
-            tuple(layout(line(x.shape), x.dtype, x.device, line(x.strides)) for x in arguments), parameters
+            tuple(layout(unsqueezed(x.shape), x.dtype, x.device, unsqueezed(x.strides)) for x in arguments), parameters
         )
 
     def _parts(self, wanted: list[int]) -> Callable:
@@ -144,6 +144,7 @@ def _small_join(out: Layout, dim: int, sizes: list[int]) -> Plan:
 
 
 def _copy(source: Layout, part: Layout) -> tuple[Callable, tuple]:
+    """The (launch, constants) that copy an input to its part of the result."""
     return plan_loop(_copying(source.dtype, part.dtype), "copy", source.device, [source], (part,), tuple(source.shape))
 
 
@@ -154,6 +155,8 @@ def _copying(source: DType, result: DType) -> writer.Loop:
 
 
 def _one_by_one(parts: list) -> Callable:
+    """A launch that copies each input by a kernel. `parts` are (launch, constants, offset in the result)."""
+
     def launch(*buffers: object) -> None:
         *sources, out = buffers
         for source, (run, constants, offset) in zip(sources, parts):

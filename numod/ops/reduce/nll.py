@@ -126,7 +126,10 @@ class NllGradient(Op):
 def _launch(
     name: str, kernel: Callable, signature: str, first: Layout, shape: tuple, weight: Layout | type, parameters: tuple
 ) -> tuple:
-    """A launcher and its constants. Without a weight, the first array is passed instead and not read."""
+    """A launcher and its constants: (outer, classes, inner) of `shape`, then those of the kernel.
+
+    Without a weight, the first array is passed instead and not read.
+    """
     run = bind.launcher(first.device, name, specialized(kernel), signature, first.dtype, 0)
     constants = (
         *split(shape, 1),
