@@ -235,7 +235,7 @@ def _real(dtype: DType) -> str:
 def _helpers(source: str, excluded: Container[str]) -> str:
     """Texts of the functions of `kernel.scalar` that `source` calls, directly or indirectly, callees first.
 
-    Functions in `without` are left out, since the target provides them.
+    Functions in `excluded` are left out, since the target provides them.
     """
     texts: dict[str, str] = {}
 

@@ -207,7 +207,7 @@ def _row_loop(fold: Fold, kept_dims: int, reduced: int) -> list[str]:
 
 
 def _thread_totals(fold: Fold, inputs: tuple[Input, ...], base: str, threads: int) -> list[str]:
-    """Lines in which a block's threads combine the elements from `start` to `stop` into their totals.
+    """Lines in which a block's threads combine the elements from `_start` to `_stop` into their totals.
 
     In each iteration a thread combines sixteen elements, by four vector loads in flight; then four; then single ones.
     Long formulas, which need more registers, skip the first loop or both.
@@ -269,13 +269,14 @@ def _block_total(fold: Fold, threads: int) -> list[str]:
 
 @lru_cache(_LIMIT)
 def columns(fold: Fold, kept_dims: int, inner: str, few: int = 0) -> tuple[str, str]:
-    """Source and signature of a reduction along a dimension of stride `walk`, for neighbouring outputs at once.
+    """Source and signature of a reduction along a strided dimension, for neighbouring outputs at once.
 
     A tile of `wide` totals stays in the cache while STREAMS rows are read at a time. If there are `few` rows, fewer
     than STREAMS, they are all read at once, and no totals are stored.
 
-    Arguments: x, scratch (outs of `wide`), out, rows (outer outputs), n (neighbours), length, walk, tile, tiles, count,
-    sizes and strides of the kept outer dimensions, and the stride of neighbours in class "s".
+    Arguments: x, scratch (outs of `wide`), out, rows (outer outputs), n (neighbours), length, the stride of the
+    dimension, tile, tiles, count, sizes and strides of the kept outer dimensions, and the stride of neighbours in class
+    "s".
     """
     names = [
         "_rows",

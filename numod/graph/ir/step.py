@@ -39,7 +39,7 @@ class Step:
 
 
 def numbers_of(step: Step) -> tuple:
-    """The scalars of an optimizer's update that are inputs of the step: its last ones, as numbers or values of one element.
+    """The scalars of an optimizer's update that are its last inputs: numbers, or values of one element.
 
     The step's attributes are (function that returns the scalars, number of parameters, types of the scalars). Only if
     the function is None are the scalars inputs.

@@ -21,7 +21,7 @@ def lanes(itemsize: int) -> int:
 
 
 def least_columns(itemsize: int) -> int:
-    """The least number of columns that `greatest_in_columns` takes."""
+    """The least number of columns of a matrix that the searches in columns take."""
     return _COLUMNS * lanes(itemsize)
 
 
@@ -209,7 +209,7 @@ class _Search:
         return self.w.ir.Constant(self.w.element, high if self.least else low)
 
     def unless_nan(self, has_nan: object, usual: Callable, otherwise: Callable) -> list:
-        """The state that `usual()` returns, or `otherwise()` if any lane of the mask `missing` is set."""
+        """The state that `usual()` returns, or `otherwise()` if any lane of the mask `has_nan` is set."""
         if not self.is_float:
             return usual()
         mask = has_nan if has_nan.type == self.bits else self.builder.icmp_signed("<", has_nan, self.none)
@@ -257,7 +257,7 @@ class _Search:
         return self.builder.fcmp_ordered("==", x, y) if self.is_float else self.builder.icmp_signed("==", x, y)
 
     def with_nan(self, has_nan: object, values: list) -> object:
-        """The mask `missing`, with the lanes added that are NaN in any of these vectors (an even number)."""
+        """The mask `has_nan`, with the lanes added that are NaN in any of these vectors (an even number)."""
         for pair in zip(values[::2], values[1::2]) if self.is_float else ():
             mask = self.builder.fcmp_unordered("uno", *pair)
             has_nan = self.builder.or_(

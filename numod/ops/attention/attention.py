@@ -331,7 +331,7 @@ def _signature(storage: object, arrays: int, mask_at: int, numbers: int) -> str:
 
 
 def _mask_splitter(query: Layout, mask: Layout | type) -> Callable:
-    """Return a function that removes the mask from a list of buffers and returns the arguments `allowed` and `added`.
+    """Return a function that removes the mask from a list of buffers and returns (bool mask, mask to add).
 
     At least one of these is empty.
     """

@@ -294,8 +294,6 @@ class Gather(Op):
             kernel = gather_runs_kernel
         elif kernel is index_select_kernel and on_gpu:
             kernel = index_select_elements
-        else:
-            kernel = kernel
         numbers = (outer, n, inner, m) if on_gpu else (outer, n, inner, m, min(m, -(-_PARTS // outer)))
         source = specialized(kernel, **ones(x, **dict(zip(("inner", "m", "parts"), numbers[2:]))))
         source = source if on_gpu else by_half_registers(source)
@@ -314,11 +312,12 @@ class Scatter(Op):
         slabs = self.kernels is _SLABS
         if slabs and len(sizes["i"]) > 1:
             return f"index must have one dimension, got {len(sizes['i'])}"
-        if (
-            (arguments[1].shape[:1] or (1,))[0] != (sizes["s"] or (1,))[parameters[0] if sizes["s"] else 0]
-            if slabs
-            else sizes["i"] != sizes["s"]
-        ):
+        if slabs:
+            n_indices, n_slabs = (sizes["i"] or (1,))[0], sizes["s"][parameters[0]] if sizes["s"] else 1
+            fits = n_indices == n_slabs
+        else:
+            fits = sizes["i"] == sizes["s"]
+        if not fits:
             return f"index of shape {sizes['i']} and source of shape {sizes['s']} do not fit"
         return differ_beside(sizes["x"], sizes["s"], parameters[0])
 
@@ -553,6 +552,7 @@ gather = Gather(
 index_select = Gather(
     "index_select", index_select_kernel, lambda g, layout, index, dim: _added_at(g, layout, index, dim)
 )
+# writes of whole slabs of x at one index each, and of elements
 _SLABS, _ELEMENTS = (index_add_kernel, index_add_elements), (scatter_add_kernel, scatter_add_elements)
 # by indices computed internally
 select_known = Gather("select_known", index_select_kernel, index_select.gradients["x"])
