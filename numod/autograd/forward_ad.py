@@ -121,6 +121,7 @@ def _depends_on_more(tensor: Tensor) -> bool:
 
 
 def _tangent(tensor: Tensor, recorded: bool) -> Tensor | None:
+    """The tangent of a tensor at the current level; None if it depends on no dual number."""
     if not (_thread_state.level and tensor.requires_grad):
         return None
     _, _, sources, tangents = zip(*_thread_state.level)

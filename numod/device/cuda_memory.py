@@ -121,6 +121,7 @@ class Pool:
                 return self._reserve(size, free, stream)
 
     def _reserve(self, size: int, free_list: list[Block], stream: object) -> Block:
+        """A new block from the driver. Raises OutOfMemoryError if the cache was emptied in vain."""
         memory = self._allocate(size)
         if memory is None:  # freeing blocks of other sizes and streams may make room
             self.numbers["retries"] += 1

@@ -172,6 +172,7 @@ def intrinsics() -> dict[str, Callable]:
         return rounded
 
     def multiplication(shape: str, kind: str) -> Callable:
+        """The intrinsic for one shape and kind of matrices."""
         text = (
             f"mma.sync.aligned.{shape}.row.col.f32.{kind}.{kind}.f32 {{$0, $1, $2, $3}}, {{$4, $5, $6, $7}}, {{$8, "
             f"$9}}, {{$10, $11, $12, $13}};"

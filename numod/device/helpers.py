@@ -53,6 +53,7 @@ done:
 
 
 def _copy(name: str, size: str) -> str:
+    """LLVM's text of a function like memmove."""
     return f"""
 define weak hidden ptr @{name}(ptr %to, ptr %from, {size} %n) {_LOOP} nounwind {{
   %none = icmp eq {size} %n, 0

@@ -205,6 +205,7 @@ def summary(
 def _inputs(
     size: Any, data: Any, batch_dim: int | None, device: Any, kinds: Sequence[Any] | None
 ) -> tuple[tuple, dict]:
+    """The (positional, keyword) arguments of the model's call."""
     if isinstance(data, Mapping):
         return (), dict(data)
     if data is not None:
@@ -223,6 +224,7 @@ def _inputs(
 
 
 def _tree(model: Module) -> Layer:
+    """The model and its submodules as a tree of rows."""
     seen: set[int] = set()
     numbers: dict[int, int] = {}
 

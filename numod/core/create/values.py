@@ -176,6 +176,7 @@ def _memory(array: np.ndarray, array_layout: Layout) -> np.ndarray:
 
 
 def _array(data: object, kinds: set[type | DType | np.dtype], dtype: DType | None = None) -> np.ndarray:
+    """Nested sequences, arrays and tensors as an array; `kinds` receives the types of their numbers."""
     try:
         data = _without_tensors(data, kinds, _depth(data))
     except RecursionError:
