@@ -1,4 +1,4 @@
-"""`numod.random`: the state of the random numbers, by PyTorch's path. The numbers themselves are `core.random`'s."""
+"""`numod.random`: the state of the random numbers. `core.create.random` has the functions that draw them."""
 
 from __future__ import annotations
 

@@ -232,13 +232,11 @@ def _gpu(problems: list[str]) -> Iterator[str]:
 
 
 def _size(count: float) -> str:
-    return (
-        f"{count / 1e9:.2f} GB"
-        if count >= 1e9
-        else f"{count / 1e6:.1f} MB"
-        if count >= 1e5
-        else f"{count / 1e3:.1f} kB"
-    )
+    if count >= 1e9:
+        return f"{count / 1e9:.2f} GB"
+    if count >= 1e5:
+        return f"{count / 1e6:.1f} MB"
+    return f"{count / 1e3:.1f} kB"
 
 
 # ---- kernels

@@ -128,13 +128,11 @@ class BackwardPass:
     def pending_gradient(self, edge: tuple) -> Tensor | None:
         """The gradient accumulated so far at the end of an edge."""
         target, number = edge
-        return (
-            self.leaves.get(target)
-            if isinstance(target, Tensor)
-            else self.pending[target][number]
-            if target in self.pending
-            else None
-        )
+        if isinstance(target, Tensor):
+            return self.leaves.get(target)
+        if target in self.pending:
+            return self.pending[target][number]
+        return None
 
     def add_part(self, node: Node, gradient: Tensor) -> bool:
         """Add the gradient of a view in place to the pending gradient of its base, if this pass created that.
@@ -308,11 +306,9 @@ def _run_prehooks(node: Node, grads: list[Tensor | None]) -> list[Tensor | None]
 def _run_posthooks(
     node: Node, grads: list, by_position: list[tuple[int, Tensor | None]]
 ) -> list[tuple[int, Tensor | None]]:
-    positions, by_position, grad_outputs = (
-        node.visible_inputs(),
-        dict(by_position),
-        tuple(grads[: node.visible_results()]),
-    )
+    positions = node.visible_inputs()
+    by_position = dict(by_position)
+    grad_outputs = tuple(grads[: node.visible_results()])
     inputs: Sequence[Tensor | None] = [by_position.get(k) if node.edges[k] is not None else None for k in positions]
     for hook in list(node.hooks.after.values()):
         replaced = hook(tuple(inputs), grad_outputs)

@@ -141,13 +141,12 @@ def grad_up_to(
 
 def _zeros(tensor: Tensor | GradientEdge, requires_grad: bool) -> Tensor:
     target, number = target_of(tensor)
-    layout = (
-        tensor._layout
-        if isinstance(tensor, Tensor)
-        else target._layout
-        if isinstance(target, Tensor)
-        else target.outputs[number]
-    )
+    if isinstance(tensor, Tensor):
+        layout = tensor._layout
+    elif isinstance(target, Tensor):
+        layout = target._layout
+    else:
+        layout = target.outputs[number]
     return apply(table.fill, (0,), (layout.dtype, layout.device, layout.shape)).requires_grad_(requires_grad)
 
 

@@ -106,11 +106,9 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
 
 def _depends_on_more(tensor: Tensor) -> bool:
     """Whether a tensor depends on differentiable tensors other than the leaves of the duals."""
-    dual_leaves, edges, seen = (
-        {id(source) for _, _, source, _ in _thread_state.level if source.is_leaf},
-        [edge_to(tensor)],
-        set(),
-    )
+    dual_leaves = {id(source) for _, _, source, _ in _thread_state.level if source.is_leaf}
+    edges = [edge_to(tensor)]
+    seen = set()
     while edges:
         edge = edges.pop()
         if edge is None or id(edge[0]) in seen or id(edge[0]) in dual_leaves:
@@ -123,6 +121,7 @@ def _depends_on_more(tensor: Tensor) -> bool:
 
 
 def _tangent(tensor: Tensor, recorded: bool) -> Tensor | None:
+    """The tangent of a tensor at the current level; None if it depends on no dual number."""
     if not (_thread_state.level and tensor.requires_grad):
         return None
     _, _, sources, tangents = zip(*_thread_state.level)

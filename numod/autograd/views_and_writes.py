@@ -124,12 +124,10 @@ class ViewWriteNode(Node):
         edges = [None if k in self.view_inputs else edge for k, edge in enumerate(inner.edges)]
         super().__init__(None, (old, *edges), (base._layout, *inner.layouts), (base._layout,))
         self.base_layout, self.view_geometry = _whole(base, view), _part(base, view)
-        self.inner, self.dtype, self.view_shape, self.is_custom_function = (
-            inner,
-            view._layout.dtype,
-            tuple(view._layout.shape),
-            inner.is_custom_function,
-        )
+        self.inner = inner
+        self.dtype = view._layout.dtype
+        self.view_shape = tuple(view._layout.shape)
+        self.is_custom_function = inner.is_custom_function
 
     def backward(self, grads: list[Tensor | None]) -> Iterator[tuple[int, Tensor | None]]:
         base_gradient = spread(

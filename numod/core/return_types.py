@@ -49,18 +49,14 @@ aminmax = _return_type("aminmax", "min", "max")
 histogram = _return_type("histogram", "hist", "bin_edges")
 histogramdd = _return_type("histogramdd", "hist", "bin_edges")
 frexp = _return_type("frexp", "mantissa", "exponent")
-slogdet, linalg_slogdet = (
-    _return_type("slogdet", "sign", "logabsdet"),
-    _return_type("linalg_slogdet", "sign", "logabsdet"),
-)
+slogdet = _return_type("slogdet", "sign", "logabsdet")
+linalg_slogdet = _return_type("linalg_slogdet", "sign", "logabsdet")
 linalg_cholesky_ex = _return_type("linalg_cholesky_ex", "L", "info")
 linalg_inv_ex = _return_type("linalg_inv_ex", "inverse", "info")
 linalg_solve_ex = _return_type("linalg_solve_ex", "result", "info")
-qr, linalg_qr, geqrf = (
-    _return_type("qr", "Q", "R"),
-    _return_type("linalg_qr", "Q", "R"),
-    _return_type("geqrf", "a", "tau"),
-)
+qr = _return_type("qr", "Q", "R")
+linalg_qr = _return_type("linalg_qr", "Q", "R")
+geqrf = _return_type("geqrf", "a", "tau")
 triangular_solve = _return_type("triangular_solve", "solution", "cloned_coefficient")
 svd = _return_type("svd", "U", "S", "V")
 linalg_svd = _return_type("linalg_svd", "U", "S", "Vh")

@@ -209,6 +209,7 @@ def _views() -> dict[str, Callable]:
 
 
 def _view_of(number: object) -> Callable:
+    """The intrinsic that makes a flat array of a memory address and a size."""
     from numba import types
     from numba.extending import intrinsic
 

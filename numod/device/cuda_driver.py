@@ -436,12 +436,10 @@ class Function:
     """
 
     def __init__(self, driver: Driver, text: str, name: str, signature: str) -> None:
-        self.driver, self.text, self.signature, self.handle = (
-            driver,
-            text,
-            signature.split(", "),
-            driver.load(text, name),
-        )
+        self.driver = driver
+        self.text = text
+        self.signature = signature.split(", ")
+        self.handle = driver.load(text, name)
 
     def attribute(self, name: str) -> int:
         """One of ATTRIBUTES."""

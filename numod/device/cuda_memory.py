@@ -38,14 +38,12 @@ class Block:
     __slots__ = ("memory", "size", "address", "free_list", "stream", "readers")
 
     def __init__(self, memory: object, size: int, address: int, free_list: list[Block], stream: object) -> None:
-        self.memory, self.size, self.address, self.free_list, self.stream, self.readers = (
-            memory,
-            size,
-            address,
-            free_list,
-            stream,
-            [],
-        )
+        self.memory = memory
+        self.size = size
+        self.address = address
+        self.free_list = free_list
+        self.stream = stream
+        self.readers = []
 
 
 class Pool:
@@ -123,6 +121,7 @@ class Pool:
                 return self._reserve(size, free, stream)
 
     def _reserve(self, size: int, free_list: list[Block], stream: object) -> Block:
+        """A new block from the driver. Raises OutOfMemoryError if the cache was emptied in vain."""
         memory = self._allocate(size)
         if memory is None:  # freeing blocks of other sizes and streams may make room
             self.numbers["retries"] += 1
@@ -253,15 +252,13 @@ class _Lent(cuda_driver.Buffer):
     __slots__ = ("pool", "block")
 
     def __init__(self, block: Block, count: int, dtype: np.dtype, pool: Pool, driver: cuda_driver.Driver) -> None:
-        self.address, self.size, self.dtype, self.owner, self.driver, self.pool, self.block = (
-            block.address,
-            count,
-            dtype,
-            None,
-            driver,
-            pool,
-            block,
-        )
+        self.address = block.address
+        self.size = count
+        self.dtype = dtype
+        self.owner = None
+        self.driver = driver
+        self.pool = pool
+        self.block = block
 
     def __del__(self) -> None:
         self.pool.give_back(self.block)

@@ -62,10 +62,8 @@ def intrinsics() -> dict[str, Callable]:
             first = builder.gep(data(context, builder, x, values[0]), [values[1]])
             with builder.if_else(aligned(builder, first)) as (then, otherwise):
                 with then:
-                    vector, vector_block = (
-                        builder.load(builder.bitcast(first, words.as_pointer()), align=16),
-                        builder.block,
-                    )
+                    vector = builder.load(builder.bitcast(first, words.as_pointer()), align=16)
+                    vector_block = builder.block
                 with otherwise:
                     by_element = ir.Constant(ir.VectorType(first.type.pointee, count), ir.Undefined)
                     for j in range(count):
@@ -174,6 +172,7 @@ def intrinsics() -> dict[str, Callable]:
         return rounded
 
     def multiplication(shape: str, kind: str) -> Callable:
+        """The intrinsic for one shape and kind of matrices."""
         text = (
             f"mma.sync.aligned.{shape}.row.col.f32.{kind}.{kind}.f32 {{$0, $1, $2, $3}}, {{$4, $5, $6, $7}}, {{$8, "
             f"$9}}, {{$10, $11, $12, $13}};"

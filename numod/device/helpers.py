@@ -53,6 +53,7 @@ done:
 
 
 def _copy(name: str, size: str) -> str:
+    """LLVM's text of a function like memmove."""
     return f"""
 define weak hidden ptr @{name}(ptr %to, ptr %from, {size} %n) {_LOOP} nounwind {{
   %none = icmp eq {size} %n, 0
@@ -130,10 +131,8 @@ def _division(kind: str, signed: bool, parts: str) -> Callable[[str, str], str]:
   %flipped_rest = xor {kind} %r, %sign_x
   %rest = sub {kind} %flipped_rest, %sign_x"""
     if not signed:
-        before, after = (
-            f"\n  %a = add {kind} %x, 0\n  %b = add {kind} %y, 0",
-            f"\n  %quotient = add {kind} %q, 0\n  %rest = add {kind} %r, 0",
-        )
+        before = f"\n  %a = add {kind} %x, 0\n  %b = add {kind} %y, 0"
+        after = f"\n  %quotient = add {kind} %q, 0\n  %rest = add {kind} %r, 0"
     result = {"quotient": (kind, "%quotient"), "rest": (kind, "%rest"), "both": (pair, "%both")}[parts]
 
     def make(name: str, size: str) -> str:
@@ -309,10 +308,8 @@ def undefined_symbols(code: bytes) -> set[str]:
         if kind == 2:  # the table of symbols
             names = headers[link][4]
             for at in range(offset, offset + size, step):
-                name, section = (
-                    struct.unpack_from("<I", code, at)[0],
-                    struct.unpack_from("<H", code, at + (6 if wide else 14))[0],
-                )
+                name = struct.unpack_from("<I", code, at)[0]
+                section = struct.unpack_from("<H", code, at + (6 if wide else 14))[0]
                 if name and section == 0:
                     symbols.add(code[names + name : code.index(b"\0", names + name)].decode())
     return symbols

@@ -127,7 +127,7 @@ def ordered_strides(shape: tuple[int, ...], *strides: tuple[int, ...]) -> tuple[
 
 
 def _compared(shape: tuple[int, ...], strides: tuple[tuple[int, ...], ...], inner: int, outer: int) -> int:
-    """-1 if dimension `near` should have the smaller stride, 1 if `far` should, 0 if no tensor decides."""
+    """-1 if dimension `inner` should have the smaller stride, 1 if `outer` should, 0 if no tensor decides."""
     for stride in strides:
         if stride[inner] and stride[outer]:
             if stride[inner] != stride[outer]:

@@ -74,15 +74,11 @@ def _group_folders() -> list[tuple[str, str, str, tuple[str, ...]]]:
     for line in (_read("/proc/self/cgroup") or "").splitlines():
         number, kinds, path = line.split(":", 2)
         if "memory" in kinds.split(","):
-            root, names = (
-                f"{_GROUPS}/memory",
-                ("memory.limit_in_bytes", "memory.usage_in_bytes", ("total_active_file", "total_inactive_file")),
-            )
+            root = f"{_GROUPS}/memory"
+            names = ("memory.limit_in_bytes", "memory.usage_in_bytes", ("total_active_file", "total_inactive_file"))
         elif number == "0":
-            root, names = (
-                _GROUPS,
-                ("memory.max", "memory.current", ("active_file", "inactive_file", "slab_reclaimable")),
-            )
+            root = _GROUPS
+            names = ("memory.max", "memory.current", ("active_file", "inactive_file", "slab_reclaimable"))
         else:
             continue
         # a container may see its own group as the root

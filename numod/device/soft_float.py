@@ -188,6 +188,7 @@ def _is_nan(form: Format, x: _Number) -> Bits:
 
 
 def _add(form: Format, x: Bits, y: Bits) -> Bits:
+    """Write x + y: the smaller number is shifted, and the sum is normalised and rounded."""
     a, b = _parts(form, x), _parts(form, y)
     swap = a.magnitude < b.magnitude
     x, y = swap.choose(y, x), swap.choose(x, y)
@@ -266,6 +267,7 @@ def _loop(count: int, initial: list[Bits], step: Callable[[list[Bits]], list[Bit
 
 
 def _divide(form: Format, x: Bits, y: Bits) -> Bits:
+    """Write x / y: a digit of the quotient for each iteration of a loop."""
     a, b = _normal(form, _parts(form, x)), _normal(form, _parts(form, y))
     sign = a.sign ^ b.sign
     a_is_less = a.mantissa < b.mantissa
@@ -445,6 +447,7 @@ def text_of(name: str) -> str | None:
 
 
 def _table() -> dict[str, tuple]:
+    """By name of a runtime function: (widths of its arguments, width of its result, function that writes it)."""
     functions: dict[str, tuple] = {}
     arithmetic = {"add": _add, "sub": _subtract, "mul": _multiply, "div": _divide}
     for form, arm, gnu in ((SINGLE, "f", "sf"), (DOUBLE, "d", "df")):

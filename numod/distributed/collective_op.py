@@ -196,6 +196,7 @@ def _run_as_op(
     async_op: bool,
     finish: Callable | None,
 ) -> Work | None:
+    """Run a collective as an op of the dispatch, for listeners; return its Work if it is asynchronous."""
     token = next(_tokens) if async_op else None
     # without a written tensor, passes could move the op
     sent, touched = (sent, targets) if targets else ((), sent or (empty(1),))

@@ -107,14 +107,12 @@ class P2POp:
         if op not in (isend, irecv):
             raise ValueError("Invalid ``op``. Expected ``op`` to be of type ``isend`` or ``irecv``.")
         check_tensor(tensor, "tensor")
-        self.op, self.tensor, self.peer, self.group, self.tag, self.group_peer = (
-            op,
-            tensor,
-            peer,
-            group,
-            tag,
-            group_peer,
-        )
+        self.op = op
+        self.tensor = tensor
+        self.peer = peer
+        self.group = group
+        self.tag = tag
+        self.group_peer = group_peer
 
 
 def batch_isend_irecv(p2p_op_list: list[P2POp]) -> list[Work]:

@@ -21,13 +21,12 @@ def needs_ranks(function: Callable) -> bool:
     seen, pending = set(), [function]
     while pending:
         candidate = pending.pop()
-        functions = (
-            [candidate]
-            if isinstance(candidate, FunctionType)
-            else vars(candidate).values()
-            if isinstance(candidate, type)
-            else ()
-        )
+        if isinstance(candidate, FunctionType):
+            functions = [candidate]
+        elif isinstance(candidate, type):
+            functions = vars(candidate).values()
+        else:
+            functions = ()
         for part in functions:
             if isinstance(part, FunctionType) and part not in seen and not part.__module__.startswith("numod."):
                 seen.add(part)

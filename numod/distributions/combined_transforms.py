@@ -208,10 +208,8 @@ class _Parallel(Transform):
 
     def __init__(self, tseq: Sequence[Transform], dim: int = 0, cache_size: int = 0) -> None:
         super().__init__(cache_size)
-        self.transforms, self.dim = (
-            [transform.with_cache(cache_size) for transform in tseq] if cache_size else list(tseq),
-            dim,
-        )
+        self.transforms = [transform.with_cache(cache_size) for transform in tseq] if cache_size else list(tseq)
+        self.dim = dim
 
     bijective = property(lambda self: all(transform.bijective for transform in self.transforms))
 

@@ -14,13 +14,12 @@ from ..core.create.random import randn
 def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
     """Numbers and tensors as tensors of a common shape; numbers get the tensors' dtype."""
     like = next((value for value in values if isinstance(value, Tensor)), None)
-    dtype = (
-        dtypes.get_default_dtype()
-        if like is None
-        else like.dtype
-        if like.is_floating_point()
-        else dtypes.get_default_dtype()
-    )
+    if like is None:
+        dtype = dtypes.get_default_dtype()
+    elif like.is_floating_point():
+        dtype = like.dtype
+    else:
+        dtype = dtypes.get_default_dtype()
     if any(not isinstance(value, (Tensor, int, float)) for value in values):
         raise ValueError(
             "Input arguments must all be instances of Number, torch.Tensor or objects implementing __torch_function__."

@@ -117,7 +117,7 @@ def read(shapes: Any, args: tuple, kwargs: Mapping[str, Any], names: Sequence[st
 
     Raises RuntimeError, with PyTorch's messages, for shapes that do not fit the arguments.
     """
-    reading = _Reading()
+    reader = _ShapesReader()
     arguments = {**dict(zip(names, args)), **kwargs}
     if isinstance(shapes, Mapping):
         if set(shapes) != set(arguments):
@@ -127,17 +127,19 @@ def read(shapes: Any, args: tuple, kwargs: Mapping[str, Any], names: Sequence[st
                 "ignore arg names entirely and specify `dynamic_shapes` as a list/tuple matching `inputs`."
             )
         for name, argument in arguments.items():
-            reading.read(shapes[name], argument, name, f"dynamic_shapes[{name!r}]")
+            reader.read(shapes[name], argument, name, f"dynamic_shapes[{name!r}]")
     elif isinstance(shapes, (tuple, list)):
-        reading.read(tuple(shapes), tuple(arguments.values()), tuple(arguments), "dynamic_shapes")
+        reader.read(tuple(shapes), tuple(arguments.values()), tuple(arguments), "dynamic_shapes")
     else:
         raise RuntimeError(
             f"Expecting `dynamic_shapes` to be a dict of argument names, a list or a tuple, got {shapes!r}"
         )
-    return reading.tensors
+    return reader.tensors
 
 
-class _Reading:
+class _ShapesReader:
+    """Reads `dynamic_shapes`, and collects the symbols and constraints of the dimensions."""
+
     def __init__(self) -> None:
         self.tensors: list[dict[int, Extent]] = []
         self.symbols: dict[str, Symbol] = {}
@@ -172,6 +174,7 @@ class _Reading:
         )
 
     def _of_tensor(self, shapes: Any, tensor: Tensor, name: str, where: str) -> dict[int, Extent]:
+        """The dynamic extents of a tensor's dimensions, as `dynamic_shapes` specifies them."""
         if shapes is None:
             return {}
         if isinstance(shapes, (tuple, list)):
@@ -197,6 +200,7 @@ class _Reading:
         return by_dimension
 
     def _extent(self, dim: Any, size: int, label: str, index: int, shapes: Any, where: str) -> Extent | None:
+        """The extent of one dimension, as `dynamic_shapes` specifies it; None if it is static."""
         if dim is None or (isinstance(dim, DimHint) and dim.kind == "STATIC"):
             return None
         if type(dim) is int:
@@ -217,6 +221,7 @@ class _Reading:
         return self._derived(dim, size, label)
 
     def _derived(self, dim: DerivedDim, size: int, label: str) -> Extent:
+        """The extent of a dimension that is a linear function of another one."""
         root = dim.root
         known = self.dims.setdefault(root.name, root)
         if (known.min, known.max) != (root.min, root.max):

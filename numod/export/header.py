@@ -209,12 +209,12 @@ def example(library: Interface, parts: Sequence[Interface]) -> str:
     name, upper = library.name, library.name.upper()
     embedded = library.embedded and not library.stateful
     weights = "NULL" if embedded else "weights"
-    read = (
-        f"    {name}_state_init(weights);\n"
-        if library.stateful and library.embedded
-        else ""
-        if embedded
-        else f"""\
+    if library.stateful and library.embedded:
+        read = f"    {name}_state_init(weights);\n"
+    elif embedded:
+        read = ""
+    else:
+        read = f"""\
     /* the data of a safetensors file begins behind its header, whose length the first eight bytes say */
     FILE *file = fopen("{name}.safetensors", "rb");
     uint64_t length = 0;
@@ -225,7 +225,6 @@ def example(library: Interface, parts: Sequence[Interface]) -> str:
     }}
     fclose(file);
 """
-    )
     block = "" if embedded else f"static _Alignas(64) unsigned char weights[{upper}_WEIGHTS_BYTES + 1];\n"
     calls = "".join(_example_call(library, part, weights) for part in parts)
     arrays = "\n".join(

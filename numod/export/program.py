@@ -312,6 +312,7 @@ def _from_bytes(data: bytes) -> ExportedProgram:
 
 
 def _loaded(program: Program, about: Any, tensors: dict[str, Tensor]) -> ExportedProgram:
+    """The exported program of a file. Raises ValueError for one that is not well-formed."""
     if type(about) is not dict or about.get("version") not in _KNOWN:
         raise ValueError(
             f"its version is {about.get('version')!r}, this numod reads up to {VERSION}"

@@ -111,13 +111,12 @@ def script(
     else:
         made = _scripted(obj)
     if example_inputs:
-        first = (
-            example_inputs[0]
-            if isinstance(example_inputs, list)
-            else next(iter(example_inputs.values()))
-            if isinstance(example_inputs, dict)
-            else example_inputs
-        )
+        if isinstance(example_inputs, list):
+            first = example_inputs[0]
+        elif isinstance(example_inputs, dict):
+            first = next(iter(example_inputs.values()))
+        else:
+            first = example_inputs
         vars(made)[_EXAMPLES] = tuple(first) if isinstance(first, (tuple, list)) else (first,), {}
     elif isinstance(made, Module):
         _note_first_call(made)

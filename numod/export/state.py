@@ -144,6 +144,7 @@ def state_of(function: Callable) -> State:
 
 
 def _collect(state: State, seen: set[int], name: str, reached: Any, depth: int = 0) -> None:
+    """Add the modules and optimizers that can be reached from a value to the state."""
     if id(reached) in seen or depth > 4:
         return
     seen.add(id(reached))

@@ -54,6 +54,7 @@ def read_state(f: str | os.PathLike) -> dict[str, dict[str, Any]]:
 
 
 def _optimizer_state(name: str, about: dict[str, Any], tensors: dict[str, Tensor]) -> dict[str, Any]:
+    """An optimizer's state dict, from the tensors of a file."""
     state: dict[int, dict[str, Any]] = {}
     for key, tensor in tensors.items():
         if key.startswith(f"{name}.state."):

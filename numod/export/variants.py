@@ -172,6 +172,7 @@ class Variants:
     # ---- merging
 
     def _merged(self, members: list[tuple[int, Planned]]) -> Variant:
+        """One variant from several plans that differ only in numbers."""
         rows, plans = [row for row, _ in members], [plan for _, plan in members]
         first = plans[0]
         sizes: dict[Buffer, list[int]] = {}

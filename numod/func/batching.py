@@ -35,6 +35,7 @@ def _matched_dims(dims: Any, tree: Any, name: str) -> list[int | None]:
 
 
 def _batch_size(values: list[Any], dims: list[int | None]) -> int:
+    """The common size of the mapped dimensions. Raises ValueError for invalid or different ones."""
     sizes = set()
     for value, dim in zip(values, dims):
         if dim is None:

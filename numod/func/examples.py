@@ -97,10 +97,8 @@ class Batch:
     def wrap(self, numbers: Tensor, is_batched: bool = True) -> Tensor:
         """A batched tensor of `numbers` (size, *shape), or (*shape), equal for all examples, if not `is_batched`."""
         shape, storage = numbers.shape[1:] if is_batched else numbers.shape, object.__new__(_BatchedTensor)
-        storage.numbers, storage.is_batched = (
-            numbers.reshape((self.size, prod(shape)) if is_batched else (prod(shape),)),
-            is_batched,
-        )
+        storage.numbers = numbers.reshape((self.size, prod(shape)) if is_batched else (prod(shape),))
+        storage.is_batched = is_batched
         storage.apart = not numbers._layout.dense
         return wrap(storage, self.layout(layout(shape, numbers.dtype, numbers.device)), 0)
 
@@ -120,11 +118,9 @@ class Batch:
         result, batched_storage = x._alias(Tensor), x._storage
         if batched_storage.numbers.requires_grad:
             result._storage = storage = object.__new__(_BatchedTensor)
-            storage.numbers, storage.is_batched, storage.apart = (
-                batched_storage.numbers.detach(),
-                batched_storage.is_batched,
-                batched_storage.apart,
-            )
+            storage.numbers = batched_storage.numbers.detach()
+            storage.is_batched = batched_storage.is_batched
+            storage.apart = batched_storage.apart
         return result
 
     def common_value(self, x: Tensor) -> float | int | bool | complex:
@@ -260,10 +256,8 @@ def plan_batched_into(op: Op, layouts: tuple, parameters: tuple) -> Plan:
             if written_target._storage.apart:
                 raise DataDependentError
             if not written_target._storage.is_batched:
-                written_target._storage.numbers, written_target._storage.is_batched = (
-                    written_target._storage.numbers.expand((batch.size, -1)).clone(),
-                    True,
-                )
+                written_target._storage.numbers = written_target._storage.numbers.expand((batch.size, -1)).clone()
+                written_target._storage.is_batched = True
         written = tuple(batch.numbers(target)[0] for target in targets)
         values = [
             next(((whole, True) for whole, target in zip(written, targets) if target is x), None) or batch.numbers(x)

@@ -345,6 +345,7 @@ def _convolution(
 
 
 def _gather(op: indexing.Gather, size: int, inputs: Inputs, is_batched: IsBatched, attributes: tuple) -> Tensor:
+    """The batching rule of gather and index_select."""
     (x, index), (dim,) = inputs, attributes
     if op.kernel is indexing.gather_kernel:
         return apply(op, tuple(_all(size, inputs, is_batched)), (dim + 1,))

@@ -174,6 +174,7 @@ class Variant:
             return self._record_version(miss, *plan, passed_args, passed_kwargs)
 
     def _record_version(self, miss: Miss, form: Form, counts: bool, args: tuple, kwargs: dict) -> Any:
+        """Run the call eagerly while recording it, and keep the recording as a new version."""
         compiled = self.compiled
         with nullcontext(True) if self.is_plain else _lazy_scalars_in_places.locked() as is_locked:
             if not is_locked:

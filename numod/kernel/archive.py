@@ -53,6 +53,7 @@ def read(path: str) -> Iterator[tuple[str, bytes]]:
 
 
 def _members(stream: BinaryIO) -> Iterator[tuple[str, bytes]]:
+    """The (name, content) of each file in a tar archive. Raises ValueError for anything but a kernel's file."""
     names: set[str] = set()
     headers, total, long_name = 0, 0, ""
     while any(block := _exactly(stream, _BLOCK)):

@@ -74,6 +74,7 @@ def _launcher(
     fastmath: frozenset,
     blocks: tuple[int, int] | None,
 ) -> Callable:
+    """A launch of a kernel, built when it is first needed, serial or parallel by the amount of `work`."""
     backend = device.backend
 
     def make(parallel: bool) -> Callable:
@@ -234,11 +235,12 @@ def _real(dtype: DType) -> str:
 def _helpers(source: str, excluded: Container[str]) -> str:
     """Texts of the functions of `kernel.scalar` that `source` calls, directly or indirectly, callees first.
 
-    Functions in `without` are left out, since the target provides them.
+    Functions in `excluded` are left out, since the target provides them.
     """
     texts: dict[str, str] = {}
 
     def collect(text: str) -> None:
+        """Add the source of each function of the registry that `text` calls, callees first."""
         called_names = _called(text)
         for name, function in scalar.functions.items():
             if name in called_names and name not in texts and name not in excluded:

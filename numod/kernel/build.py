@@ -126,6 +126,7 @@ def kernels() -> list[Kernel]:
 
 
 def _make(backend: Backend, kernel: Kernel, fastmath: frozenset, alone: bool) -> Kernel:
+    """Compile the kernel, or load it from the cache, and note how long it took."""
     start = time.perf_counter()
     with unforked, Span("load", "find the cache", kernel.name):
         from .cache import KernelCache  # here, since it imports hashlib

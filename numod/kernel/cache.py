@@ -112,6 +112,7 @@ class KernelCache:
         return None
 
     def _read(self, folder: Folder, kind: str) -> Entry | None:
+        """The kernel's entry in a folder; None without a valid one (`kernel.why` says why)."""
         kernel = self.kernel
         try:
             data = folder.read(file_name(kernel.name, kernel.key), LIMIT, used=True)

@@ -70,6 +70,7 @@ class CompileReport:
         return [*lines, _line("all, in ms", map(_milliseconds, totals), "")]
 
     def _summary(self) -> list[str]:
+        """The lines that sum up the kernels' times, with the meaning of each phase."""
         counts = {True: 0, False: 0}
         seconds = {True: 0.0, False: 0.0}
         for kernel in self.kernels:

@@ -198,11 +198,9 @@ def _in_strips(head: list[str], indent: str, statements: list[str], wide: bool) 
     if last not in ("for _index in parallel_range(_n):", "for _inner in range(_n):") or not drawn:
         return head, indent, statements
     if last.startswith("for _index"):
-        strips, start, end = (
-            f"for _draw_strip in parallel_range((_n + {STRIP - 1}) // {STRIP}):",
-            f"{STRIP} * int64(_draw_strip)",
-            "_n",
-        )
+        strips = f"for _draw_strip in parallel_range((_n + {STRIP - 1}) // {STRIP}):"
+        start = f"{STRIP} * int64(_draw_strip)"
+        end = "_n"
         inner = "for _index in range(_draw_start, _draw_end):"
     else:
         strips, start, end = f"for _draw_low in range(0, _n, {STRIP}):", "_row * _n + _draw_low", "_row * _n + _n"
@@ -423,11 +421,9 @@ def _strided_head(arrays: list[str], classes: str, rank: int, flat: bool) -> tup
             f"{' ' * indent}_row = _start + _k",
             f"{' ' * indent}for _inner in range({f'_low, min(_low + {TILE}, _n)' if transposed else '_n'}):",
         ]
-        tail, along, indent = (
-            ["            _start += _run", f"            _i{last} = 0"],
-            f" + _k * _stride{last}_{{}}",
-            indent + 4,
-        )
+        tail = ["            _start += _run", f"            _i{last} = 0"]
+        along = f" + _k * _stride{last}_{{}}"
+        indent = indent + 4
         for depth, k in enumerate(range(last - 1, -1, -1)):
             step = "            " + "    " * depth
             tail += [f"{step}_i{k} += 1", *([f"{step}if _i{k} == _size{k}:", f"{step}    _i{k} = 0"] if k else [])]

@@ -139,13 +139,11 @@ class Formula:
         inputs: tuple[str, ...] | None = None,
     ) -> None:
         self.name, self.body, self.derivatives = name, body, derivatives
-        self.result, self.integer, self.complex, self.conditions, self.integers = (
-            result,
-            integer,
-            complex,
-            conditions,
-            integers,
-        )
+        self.result = result
+        self.integer = integer
+        self.complex = complex
+        self.conditions = conditions
+        self.integers = integers
         self.inputs = (
             inputs if inputs is not None else _text_inputs(body) if isinstance(body, str) else parameter_names(body)
         )

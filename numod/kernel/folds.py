@@ -195,7 +195,7 @@ def _geometry_names(kept_dims: int, reduced: int) -> list[str]:
 
 
 def _row_loop(fold: Fold, kept_dims: int, reduced: int) -> list[str]:
-    """Lines that initialise the total of `output` and begin the loop over its rows; each row starts at `base`."""
+    """Lines that initialise an output's total and begin the loop over its rows; each row starts at `_base`."""
     lines = unravel("_output", "_i", "_size", kept_dims, " " * 8)
     lines += [
         f"        _origin = {dot('_i', '_step', kept_dims)}",
@@ -207,16 +207,14 @@ def _row_loop(fold: Fold, kept_dims: int, reduced: int) -> list[str]:
 
 
 def _thread_totals(fold: Fold, inputs: tuple[Input, ...], base: str, threads: int) -> list[str]:
-    """Lines in which a block's threads combine the elements from `start` to `stop` into their totals.
+    """Lines in which a block's threads combine the elements from `_start` to `_stop` into their totals.
 
     In each iteration a thread combines sixteen elements, by four vector loads in flight; then four; then single ones.
     Long formulas, which need more registers, skip the first loop or both.
     """
     tensors = [input.name for input in inputs if input.tensor]
-    vector_lines, scalar_lines = (
-        _folded(fold, "uintp(_index)", "_part", fold.dtype, inputs),
-        _folded(fold, f"uintp({base}_inner)", "_total", fold.wide, inputs),
-    )
+    vector_lines = _folded(fold, "uintp(_index)", "_part", fold.dtype, inputs)
+    scalar_lines = _folded(fold, f"uintp({base}_inner)", "_total", fold.wide, inputs)
     lines = ["_whole = _start"]
     for runs in () if len(vector_lines) > FEW else (4, 1) if len(vector_lines) < 8 else (1,):
         step = 4 * threads * runs
@@ -271,13 +269,14 @@ def _block_total(fold: Fold, threads: int) -> list[str]:
 
 @lru_cache(_LIMIT)
 def columns(fold: Fold, kept_dims: int, inner: str, few: int = 0) -> tuple[str, str]:
-    """Source and signature of a reduction along a dimension of stride `walk`, for neighbouring outputs at once.
+    """Source and signature of a reduction along a strided dimension, for neighbouring outputs at once.
 
     A tile of `wide` totals stays in the cache while STREAMS rows are read at a time. If there are `few` rows, fewer
     than STREAMS, they are all read at once, and no totals are stored.
 
-    Arguments: x, scratch (outs of `wide`), out, rows (outer outputs), n (neighbours), length, walk, tile, tiles, count,
-    sizes and strides of the kept outer dimensions, and the stride of neighbours in class "s".
+    Arguments: x, scratch (outs of `wide`), out, rows (outer outputs), n (neighbours), length, the stride of the
+    dimension, tile, tiles, count, sizes and strides of the kept outer dimensions, and the stride of neighbours in class
+    "s".
     """
     names = [
         "_rows",

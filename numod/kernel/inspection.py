@@ -106,10 +106,8 @@ def machine_code(kernel: Kernel, lines: bool = False) -> MachineCode | None:
         library = kernel.translate(lines).library
         parts = code_library.parts(library)
         files = [ObjectFileRef.from_data(part.object_file()[0]) for part in parts]
-        text, llvm = (
-            _own_functions(library.get_asm_str(), kernel.name),
-            "\n".join(part.get_llvm_str() for part in parts[::-1]),
-        )
+        text = _own_functions(library.get_asm_str(), kernel.name)
+        llvm = "\n".join(part.get_llvm_str() for part in parts[::-1])
     size = sum(section.size() for file in files for section in file.sections() if section.is_text())
     return MachineCode(
         "\n".join(line for line, _ in text),

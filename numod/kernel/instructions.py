@@ -35,13 +35,11 @@ class Number:
     @property
     def width(self) -> int:
         """Width of the scalar type in bits."""
-        return (
-            32
-            if isinstance(self.element, ir.FloatType)
-            else 64
-            if isinstance(self.element, ir.DoubleType)
-            else self.element.width
-        )
+        if isinstance(self.element, ir.FloatType):
+            return 32
+        if isinstance(self.element, ir.DoubleType):
+            return 64
+        return self.element.width
 
     @property
     def mantissa(self) -> int:

@@ -220,7 +220,7 @@ def _vector(
 ) -> ir.Value | None:
     """Emit the formula for one vector of elements from k on, and return the new total.
 
-    It is masked at the end of the line unless it is `certain` to be whole.
+    It is masked at the end of the line unless `is_whole`.
     """
     builder, remaining, read = w.builder, w.builder.sub(n, k), sum(lines.reads.values())
     whole, mask = builder.icmp_signed(">=", remaining, w.number(w.lanes)), None if is_whole else w.first(remaining)

@@ -177,6 +177,7 @@ def listed(path: Iterable[str]) -> Iterator[tuple[str, Pack | None, Exception | 
 
 
 def _files(path: Iterable[str]) -> Iterator[str]:
+    """The files of packs: those of the folders in `path`, of this package, and of the installed wheel."""
     folders = [*path, os.path.join(os.path.dirname(os.path.dirname(__file__)), "packs")]
     with suppress(ImportError, ValueError):
         installed = importlib.util.find_spec(INSTALLED)

@@ -195,6 +195,7 @@ def _values_for(function: Callable, values: dict[str, object]) -> Iterator[tuple
 
 @cache
 def _specialized(function: Callable, name: str, values: tuple[tuple[str, object], ...]) -> str:
+    """The source of one function, without the templates that it calls."""
     tree = tree_of(function)
     definition = tree.body[0]
     _refuse_unknown(function, definition)

@@ -84,6 +84,7 @@ class WarpTile(Tile):
         ]
 
     def multiply(self, left: Side, right: Side) -> list[str]:
+        """The lines that multiply one pair of tiles in shared memory."""
         down, across = self.rows // 16, self.columns // 8
         lines = [
             f"left_from = uintp(compute_buffer * {4 * self.height} + lane_left)",

@@ -121,6 +121,7 @@ class Writer:
         return self._call(node)
 
     def _call(self, node: Call) -> tuple[str, str]:
+        """The variable that holds a formula's result, and the kind of that result."""
         formula = node.formula
         body = formula.body_for(self.dtype.kind)
         if callable(body):
@@ -171,13 +172,12 @@ def body(loop: Loop, index: dict[str, str]) -> list[str]:
     symbols = {}
     for input in loop.inputs:
         kind = "truth" if input.condition else "integer" if input.integer else "value"
-        loaded = (
-            load(loop.dtype, input, index[input.name])
-            if input.name in index
-            else input.name
-            if input.tensor
-            else f"_number_{input.name}"
-        )
+        if input.name in index:
+            loaded = load(loop.dtype, input, index[input.name])
+        elif input.tensor:
+            loaded = input.name
+        else:
+            loaded = f"_number_{input.name}"
         symbols[input.name] = loaded, kind
     writer = Writer(loop.dtype, symbols)
     halves = {

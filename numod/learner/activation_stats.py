@@ -30,13 +30,11 @@ class ActivationStats(Callback):
         mod_filter: Callable[[Module], bool] | None = None,
         hist: tuple[int, float, float] = (40, -10.0, 10.0),
     ) -> None:
-        self.with_hist, self.every, self.modules, self.mod_filter, self.hist_range = (
-            with_hist,
-            every,
-            modules,
-            mod_filter,
-            hist,
-        )
+        self.with_hist = with_hist
+        self.every = every
+        self.modules = modules
+        self.mod_filter = mod_filter
+        self.hist_range = hist
         self.stats: list[list[dict[str, Tensor]]] = []
         self.layers: list[tuple[str, Module]] = []
         self._hooks: list = []

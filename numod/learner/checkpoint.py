@@ -81,6 +81,7 @@ class Checkpoint(Callback):
     # ---- going on
 
     def _restore(self, state: Any) -> None:
+        """Restore the learner's state. Raises ValueError if the run had other callbacks."""
         learn = self.learn
         if not isinstance(state, dict) or state.get("numod.learner.checkpoint") != _FORMAT:
             raise ValueError(f"Checkpoint: {self.file} was not written by Checkpoint")

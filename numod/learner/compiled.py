@@ -25,6 +25,7 @@ def compiled_steps(learn: Loop) -> tuple[Callable[[], None], Callable[[], None]]
 
 
 def _step(learn: Loop, training: bool) -> Callable[[], None]:
+    """The function that runs a batch: compiled, or the eager one if a callback must run in the middle."""
     active = list(_active(learn, training))
     for callback in active:
         event = next((event for event in sorted(IN_THE_STEP) if _hinders(callback, event)), None)
@@ -56,6 +57,7 @@ def _hinders(callback: Callback, event: str) -> bool:
 
 
 def _training(learn: Loop, inside: tuple[Callback, ...], with_pred: bool) -> Callable[[], None]:
+    """The compiled training step, with the callbacks `inside` it."""
     model, loss_func, opt = learn.model, learn.loss_func, learn.opt
     after_backward, before_step, after_step = [
         tuple([getattr(callback, event) for callback in inside if hasattr(callback, event)]) for event in _INSIDE

@@ -69,6 +69,7 @@ class Loop(Callbacks):
             self._with_events("validate", self._all_batches, events.CancelValidException)
 
     def _all_batches(self) -> None:
+        """Run all batches of an epoch, with the events around each."""
         self._count_batches()
         step, counted = (self._training_step, 1) if self.training else (self._validation_step, 0)
         with _ended(iter(self.dl)) as batches:
@@ -87,6 +88,7 @@ class Loop(Callbacks):
                     call()
 
     def _batch(self) -> None:
+        """Run the forward pass of a batch and, in training, its backward pass and the optimizer's step."""
         on = self._on  # read here and looped over in place, as a batch has many events and they should cost nothing
         self.pred = self.model(*self.xb)
         for call in on["after_pred"]:

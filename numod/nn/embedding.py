@@ -30,6 +30,7 @@ class _Table(Module):
         device: Any,
         dtype: Any,
     ) -> None:
+        """Set the attributes that Embedding and EmbeddingBag share."""
         if padding_idx is not None and not -count <= padding_idx < count:
             raise AssertionError("Padding_idx must be within num_embeddings")
         self.padding_idx = None if padding_idx is None else padding_idx % count

@@ -101,13 +101,12 @@ class Module(Hookable, Convertible, registry.ModuleBase):
         fields = fields_of(self)
         if "_modules" not in fields:
             if isinstance(value, (Parameter, Buffer, Module)):
-                kind = (
-                    "parameters"
-                    if isinstance(value, Parameter)
-                    else "buffer"
-                    if isinstance(value, Buffer)
-                    else "module"
-                )
+                if isinstance(value, Parameter):
+                    kind = "parameters"
+                elif isinstance(value, Buffer):
+                    kind = "buffer"
+                else:
+                    kind = "module"
                 raise AttributeError(
                     f"cannot assign {kind} before Module.__init__() call; begin __init__ with super().__init__()"
                 )

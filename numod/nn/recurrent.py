@@ -78,12 +78,10 @@ class RNNBase(Module):
         self.hidden_size = hidden_size
         self.num_layers = num_layers
         self.bias = bias
-        self.batch_first, self.dropout, self.bidirectional, self.proj_size = (
-            batch_first,
-            float(dropout),
-            bidirectional,
-            proj_size,
-        )
+        self.batch_first = batch_first
+        self.dropout = float(dropout)
+        self.bidirectional = bidirectional
+        self.proj_size = proj_size
         if not isinstance(dropout, (int, float)) or isinstance(dropout, bool) or not 0 <= dropout <= 1:
             raise ValueError(
                 "dropout should be a number in range [0, 1] representing the probability of an element being zeroed"
@@ -336,11 +334,9 @@ class RNNBase(Module):
         )
         order = range(len(sizes) - 1, -1, -1) if reverse else range(len(sizes))
         count = sizes[-1] if reverse else sizes[0]
-        state, ended, results = (
-            tuple(component[:count] for component in start) if count < start[0].shape[0] else start,
-            [],
-            {},
-        )
+        state = tuple(component[:count] for component in start) if count < start[0].shape[0] else start
+        ended = []
+        results = {}
         for step in order:
             n = sizes[step]
             if n < count:

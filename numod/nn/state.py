@@ -240,6 +240,7 @@ def _load_extra_state(
 def _fill_one(
     module: Module, name: str, tensor: Tensor, key: str, value: Any, metadata: dict[str, Any], errors: list[str]
 ) -> None:
+    """Copy a value of a state dict into a parameter or buffer, or add an error."""
     if not isinstance(value, Tensor):
         errors.append(
             f'While copying the parameter named "{key}", expected a Tensor from checkpoint but received {type(value)}'

@@ -140,13 +140,12 @@ class Upsample(Module):
         self.mode = mode
         self.align_corners = align_corners
         self.recompute_scale_factor = recompute_scale_factor
-        self.scale_factor = (
-            tuple(map(float, scale_factor))
-            if isinstance(scale_factor, tuple)
-            else float(scale_factor)
-            if scale_factor
-            else None
-        )
+        if isinstance(scale_factor, tuple):
+            self.scale_factor = tuple(map(float, scale_factor))
+        elif scale_factor:
+            self.scale_factor = float(scale_factor)
+        else:
+            self.scale_factor = None
 
     def forward(self, input: Tensor) -> Tensor:
         return F.interpolate(

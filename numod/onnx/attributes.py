@@ -62,6 +62,7 @@ def _check_kind(attribute: object, kind: str) -> None:
 
 
 def _convert(attribute: object, kind: str, read_graph: Callable[[object], object], folder: Path | None) -> object:
+    """The value of an ONNX attribute as the `kind` of an operator's parameter."""
     if kind == "dtype":
         return to_dtype(attribute.i)
     if kind == "ElementType":

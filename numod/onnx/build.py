@@ -186,6 +186,7 @@ class Builder:
     def _body(
         self, program: Program, nodes: Iterable, outputs: list[str], tensors: dict[str, object], context: Context
     ) -> Program:
+        """Add the nodes as steps to the program, with constants folded and unused steps left out."""
         own_names = {*program.inputs, *tensors}
         program.constants = {name: value for name, value in tensors.items() if isinstance(value, np.ndarray)}
         stored = {name: value for name, value in tensors.items() if not isinstance(value, np.ndarray)}
@@ -212,6 +213,7 @@ class Builder:
         return program
 
     def _initializers(self, graph: object, context: Context) -> dict[str, object]:
+        """The stored tensors of a graph by name."""
         tensors: dict[str, object] = {}
         for proto in graph.initializer:
             check_text(proto.name)
@@ -249,6 +251,7 @@ class Builder:
         return self._operator_step(row, self._resolved(node, context), names, context)
 
     def _operator_step(self, row: Operator, node: object, names: set[str], context: Context) -> Step | None:
+        """The step of a node; None, with a problem noted, if it uses something unsupported."""
         try:
             check_arguments(row, node, context.opsets[domain_of(node.domain)])
             attributes = read_attributes(node, row, lambda graph: self.graph(graph, context.inner(names)), self.folder)

@@ -145,6 +145,7 @@ def index_limits(op: Any, arguments: Sequence, attributes: tuple) -> dict[int, i
 
 
 def _check_input(op: Any, input: Input, argument: object, sizes: Sizes) -> None:
+    """Raise unless an argument fits what the op declares for this input."""
     if isinstance(argument, Layout) and input.dims is not None:
         _check_tensor(op, input, argument, sizes)
     elif argument is None:
@@ -166,6 +167,7 @@ def _check_input(op: Any, input: Input, argument: object, sizes: Sizes) -> None:
 
 
 def _check_tensor(op: Any, input: Input, tensor: Layout, sizes: Sizes) -> None:
+    """Raise unless a tensor has the declared dimensions. The first tensor with a named size defines it in `sizes`."""
     _expect(input.strided or tensor.dense, op, input.name, "a dense tensor", tensor)
     _check_dtype(op, input, tensor, sizes)
     star = next((k for k, name in enumerate(input.dims) if name[0] == "*"), None)
@@ -199,6 +201,7 @@ def _check_dtype(op: Any, input: Input, tensor: Layout, sizes: Sizes) -> None:
 
 
 def _check_attribute(op: Any, attribute: Attribute, value: object, sizes: Sizes, first: Layout | None) -> None:
+    """Raise unless a value fits what the op declares for this attribute."""
     if value is None and (attribute.may_lack if attribute.count else attribute.optional):
         return
     if not attribute.count:

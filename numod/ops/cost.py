@@ -54,13 +54,12 @@ def flops(op: Op, inputs: tuple, parameters: tuple, results: tuple[Layout, ...])
     """Floating-point operations of a call."""
     products = multiply_adds(op, inputs, parameters, results)
     if products:
-        bias = (
-            inputs[0]
-            if isinstance(op, LinearGradient)
-            else results[0]
-            if isinstance(op, Linear) and isinstance(inputs[2], Layout)
-            else None
-        )
+        if isinstance(op, LinearGradient):
+            bias = inputs[0]
+        elif isinstance(op, Linear) and isinstance(inputs[2], Layout):
+            bias = results[0]
+        else:
+            bias = None
         return 2 * products + (bias.size if bias is not None else 0)
     tensors = [input for input in inputs if isinstance(input, Layout)]
     if isinstance(op, Update):  # the parameter is the number of members

@@ -280,6 +280,7 @@ class Op:
         return calls
 
     def _plan_of_calls(self, calls: list[tuple], wanted: list[int], count: int) -> BackwardPlan:
+        """The backward plan of these (positions, gradient function, argument names) for the `wanted` inputs."""
         needed = [name for _, _, names in calls for name in names]
         keep = [k for k, name in enumerate(self.inputs) if name in needed]
         results = self.outputs or ("out",)

@@ -54,11 +54,9 @@ class Pointwise(Op, Formula):
     ) -> None:
         Op.__init__(self, name)
         Formula.__init__(self, name, body, derivatives, **formula)
-        self.accepts, self.keeps_order, self.fitting = (
-            accepts + "c" if self.complex else accepts,
-            keeps_order and not self.integers,
-            self.inputs if fitting is True else fitting or (),
-        )
+        self.accepts = accepts + "c" if self.complex else accepts
+        self.keeps_order = keeps_order and not self.integers
+        self.fitting = self.inputs if fitting is True else fitting or ()
         self.defaults = getattr(body, "__defaults__", None) or ()
         self.differentiable = self.result != "bool" and (bool(derivatives) or callable(body))
         self._derived: dict[int, Callable | None] = {}
@@ -294,6 +292,7 @@ class Pointwise(Op, Formula):
         self._derived[position] = gradient
 
     def _derive(self, name: str) -> Callable | None:
+        """The gradient function of an input, derived from its formula; None if the input has no gradient."""
         if name in self.conditions or name in self.integers:
             return None
         symbols = {symbol: Symbol(symbol) for symbol in ("g", *self.inputs, "out")}

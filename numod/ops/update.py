@@ -82,6 +82,7 @@ class Update(Op):
             )
 
     def _loop(self, kinds: tuple[tuple[DType, bool], ...]) -> writer.Loop:
+        """The loop of the update for these (dtype, is a tensor) of its inputs."""
         if kinds not in self._loops:
             inputs = tuple(
                 writer.Input(writer.argument_name(name), kind, tensor)

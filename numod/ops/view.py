@@ -29,11 +29,9 @@ class View(Op):
     def __init__(self, name: str, attributes: str, rule: Callable, gradient: Callable | None) -> None:
         super().__init__(name)
         code = rule.__code__
-        self.rule, self.parameters, self.takes = (
-            rule,
-            code.co_varnames[1 : code.co_argcount],
-            f"x[*s]~:any; {attributes}",
-        )
+        self.rule = rule
+        self.parameters = code.co_varnames[1 : code.co_argcount]
+        self.takes = f"x[*s]~:any; {attributes}"
         self.of_part, self.gradients = gradient is None, {"x": gradient or self._scatter()}
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:

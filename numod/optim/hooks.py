@@ -102,6 +102,7 @@ def _add(hooks: OrderedDict[int, Callable], hook: Callable, prepend: bool) -> Ha
 
 
 def _around_step(step: Callable) -> Callable:
+    """An optimizer's `step` that runs the hooks before and after it."""
     if getattr(step, "hooked", False):
         return step
 

@@ -107,6 +107,7 @@ class LBFGS(Optimizer):
         gradient: Tensor,
         evaluations: int,
     ) -> None:
+        """Run the iterations of one step, and store the direction, step size and history in `state`."""
         direction, step = state.get("d"), state.get("t")
         old_gradient, scale = state.get("prev_flat_grad"), state.get("H_diag", 1)
         pairs = list(zip(state.get("old_dirs", []), state.get("old_stps", []), state.get("ro", [])))

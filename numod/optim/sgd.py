@@ -56,6 +56,7 @@ class SGD(Optimizer):
         super().__init__(params, defaults)
 
     def _updates(self, parameters: list[Tensor], group: dict[str, Any]) -> list[tuple]:
+        """The updates of a group: with momentum, parameters at their first step have other numbers."""
         gradients = gradients_of(parameters, group)
         if not group["momentum"]:
             return (

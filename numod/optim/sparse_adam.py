@@ -58,6 +58,7 @@ class SparseAdam(Optimizer):
         return loss
 
     def _step(self, parameter: Tensor, group: dict[str, Any]) -> None:
+        """Update the rows of a parameter whose gradient is not zero."""
         state = self.state[parameter]
         if not state:
             state.update(

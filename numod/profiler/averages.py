@@ -184,6 +184,7 @@ def _table(
     header: str | None,
     unit: str | None,
 ) -> str:
+    """The rows as a text table with a header and totals."""
     as_text = partial(time_text, unit=unit)
     whole = everything.self_cpu_time_total or 1.0
     columns = [

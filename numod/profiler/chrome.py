@@ -43,6 +43,7 @@ def export_trace(events: Sequence[Event], memory: Sequence[Memory], metadata: di
 
 
 def _trace(events: Sequence[Event], memory: Sequence[Memory]) -> Iterator[dict[str, Any]]:
+    """The entries of a trace: slices of events, counters of busy threads and of memory, arrows to backward."""
     pid = os.getpid()
     threads = {}
     shared = any(event.category == "kernel" and event.subject.parallel for event in events)

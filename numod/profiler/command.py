@@ -89,6 +89,7 @@ def _compare(before: str, after: str, rows: int) -> int:
 
 
 def _profile(options: argparse.Namespace) -> int:
+    """The command `profile SCRIPT`: run the script, print the report and write the files."""
     from ..kernel.compile_report import compile_report
     from .jit_dump import JitDump
     from .perf_map import write_perf_map

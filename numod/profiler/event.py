@@ -208,6 +208,7 @@ def build(notes: list, roots: dict[Module, str]) -> tuple[list[Event], list[Memo
 
 
 def _build(notes: list, roots: dict[Module, str]) -> tuple[list[Event], list[Memory]]:
+    """The events as a forest, and the memory samples, from notes of six entries each, in the order of their ends."""
     open_: dict[int, list[Event]] = {}
     node_numbers: dict[int, int] = {}  # by thread: the node number of the op that ends next
     memory, events = [], []

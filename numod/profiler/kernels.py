@@ -133,6 +133,7 @@ def _note_threads(report: KernelReport, event: Event) -> None:
 
 
 def _note_op(report: KernelReport, event: Event, best: dict[str, float]) -> None:
+    """Add the op, module and line of a launch to the kernel's report."""
     op = event.cpu_parent
     if op is None or op.category not in ("op", "compiled"):
         return

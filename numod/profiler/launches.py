@@ -52,6 +52,7 @@ class Launches:
             self._compiled.clear()
 
     def _time(self, kernel: build.Kernel) -> Callable:
+        """The kernel's entry point with its launches timed."""
         entry, note, clock = kernel.launch, self.note, self.clock
         if id(entry) not in self._timed and isinstance(entry, BuiltinFunctionType):
 

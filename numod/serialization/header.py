@@ -105,6 +105,7 @@ def read_header(source: Source) -> tuple[list[Entry], dict[str, str], int]:
 
 
 def _read_header_text(source: Source) -> tuple[str, int]:
+    """The text of a file's header, and the offset at which the data begins."""
     size, path = source.end - source.start, source.name
     if size < LENGTH.size:
         refuse(
@@ -211,6 +212,7 @@ def _match(pattern: re.Pattern, text: str, position: int, expected: str) -> re.M
 
 
 def _checked_entry(name: str, value: object, path: object) -> Entry:
+    """A tensor's entry of the header. Raises for an invalid one."""
     if not is_unicode(name):
         refuse(path, "the name is not valid Unicode", name)
     if not isinstance(value, dict) or not {"dtype", "shape", "data_offsets"} <= value.keys():

@@ -245,6 +245,7 @@ def _refuse_constant(text: str) -> NoReturn:
 
 
 def _program(text: Any, tensors: dict[str, Tensor]) -> Program:
+    """A program from its JSON form. Raises ValueError for an invalid one."""
     text = _checked_fields(text, "the program", "format inputs shared held layouts steps gradients outputs")
     if text["format"] != FORMAT:
         raise ValueError(f"format {shorten(text['format'])} is newer than this version, which reads {FORMAT}")
@@ -316,6 +317,7 @@ def _captured_tensor(whole: Tensor, view: Layout, offset: int) -> Tensor:
 
 
 def _read_step(text: Any, number: int, draws: dict[int, Draw]) -> Step | Check:
+    """A step or a check from its JSON form. Raises ValueError for an invalid one."""
     checks = type(text) is dict and "check" in text
     text = _checked_fields(
         text, f"step {number}", "check found where" if checks else "op inputs parameters results in_place where"

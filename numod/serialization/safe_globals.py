@@ -33,13 +33,11 @@ def renamed(module: str, name: str) -> tuple[str, str]:
 def homes_of(module: str) -> tuple[str, ...]:
     """The modules of numod that may contain a name of PyTorch's module `torch...`."""
     module_ = _PACKAGE + module.removeprefix("torch")
-    return (
-        (module_, f"{_PACKAGE}.nn")
-        if module.startswith("torch.nn.modules.")
-        else (module_, f"{_PACKAGE}.optim")
-        if module.startswith("torch.optim.")
-        else (module_,)
-    )
+    if module.startswith("torch.nn.modules."):
+        return (module_, f"{_PACKAGE}.nn")
+    if module.startswith("torch.optim."):
+        return (module_, f"{_PACKAGE}.optim")
+    return (module_,)
 
 
 def allowed_global(module: str, name: str) -> Callable | None:

@@ -364,6 +364,7 @@ class Compare:
         )
 
     def _table(self, label: str, results: list[Measurement]) -> str:
+        """A table of the medians: a row per (threads, row name), a column per description."""
         columns = list(dict.fromkeys(result.description or "" for result in results))
         scale, unit = _unit(min(result.median for result in results))
         names = {"ns": "nanoseconds (ns)", "us": "microseconds (us)", "ms": "milliseconds (ms)", "s": "seconds (s)"}

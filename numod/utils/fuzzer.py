@@ -127,6 +127,7 @@ class FuzzedTensor:
         return not any(a is not None and b is not None and a > b for a, b in pairs)
 
     def _make_tensor(self, params: dict[str, Any], state: np.random.RandomState) -> tuple[Tensor, dict[str, Any]]:
+        """A tensor of random layout, and its properties."""
         size, steps = self._shape(params)
         whole = self._construct(size=tuple([n * step for n, step in zip(size, steps)]), dtype=self._dtype, **params)
         whole = whole.cuda() if self._cuda else whole

@@ -47,15 +47,13 @@ class Layer:
         if column == "num_params":
             return "(recursive)" if self.repeated else f"{self.parameters:,}" if self.parameters else "--"
         if column == "trainable":
-            return (
-                "--"
-                if not self.parameters
-                else "True"
-                if self.trainable == self.parameters
-                else "Partial"
-                if self.trainable
-                else "False"
-            )
+            if not self.parameters:
+                return "--"
+            if self.trainable == self.parameters:
+                return "True"
+            if self.trainable:
+                return "Partial"
+            return "False"
         if column == "mult_adds":
             return f"{self.mult_adds:,}" if self.mult_adds else "--"
         if column == "memory":
@@ -207,6 +205,7 @@ def summary(
 def _inputs(
     size: Any, data: Any, batch_dim: int | None, device: Any, kinds: Sequence[Any] | None
 ) -> tuple[tuple, dict]:
+    """The (positional, keyword) arguments of the model's call."""
     if isinstance(data, Mapping):
         return (), dict(data)
     if data is not None:
@@ -225,6 +224,7 @@ def _inputs(
 
 
 def _tree(model: Module) -> Layer:
+    """The model and its submodules as a tree of rows."""
     seen: set[int] = set()
     numbers: dict[int, int] = {}
 

@@ -73,6 +73,7 @@ def _observe(module: Module, make: Callable | None = None) -> None:
 
 
 def _add_observers(module: Module, kinds: set, non_leaf: Iterable, custom: dict) -> None:
+    """Attach observers to the submodules that have a qconfig, recursively."""
     for name, child in module.named_children():
         if type(child) is nn.Dropout:
             continue

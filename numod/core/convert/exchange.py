@@ -193,6 +193,7 @@ def _capsule_of(array: Any) -> object:
 
 
 def _read(capsule: object) -> Tensor:
+    """The tensor of a DLPack capsule, which it marks as used. Raises for memory that numod cannot use."""
     name = next(
         (form for form in _CAPSULES if type(capsule).__name__ == "PyCapsule" and _is_valid(id(capsule), form)), None
     )

@@ -225,13 +225,12 @@ def _filled_like(
 ) -> Tensor:
     """Filled with `value`, with the shape and memory order of `input`."""
     input_layout = input._layout
-    strides = (
-        ()
-        if input_layout.dense
-        else (input_layout.strides,)
-        if input_layout.packed
-        else (ordered_strides(input_layout.shape, input_layout.strides),)
-    )
+    if input_layout.dense:
+        strides = ()
+    elif input_layout.packed:
+        strides = (input_layout.strides,)
+    else:
+        strides = (ordered_strides(input_layout.shape, input_layout.strides),)
     result = constant(
         t.fill,
         (value,),

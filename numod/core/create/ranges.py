@@ -48,15 +48,12 @@ def _progression(kind: str | None, *bounds: float) -> tuple[DType, float, float,
         raise RuntimeError("step must be nonzero")
     if (end - start) * step < 0:
         raise RuntimeError(f"upper bound and lower bound inconsistent with step sign: from {start} to {end} by {step}")
-    kind = (
-        (dtypes.ALL.get(kind) or dtypes.ABSENT[kind])
-        if kind
-        else (
-            dtypes.int64
-            if all(isinstance(bound, (int, np.integer)) for bound in (start, end, step))
-            else dtypes.get_default_dtype()
-        )
-    )
+    if kind:
+        kind = dtypes.ALL.get(kind) or dtypes.ABSENT[kind]
+    elif all(isinstance(bound, (int, np.integer)) for bound in (start, end, step)):
+        kind = dtypes.int64
+    else:
+        kind = dtypes.get_default_dtype()
     if kind is dtypes.int64:  # PyTorch counts whole numbers for this dtype alone
         start, end, step = int(start), int(end), int(step)
         if step == 0:

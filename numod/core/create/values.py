@@ -177,6 +177,7 @@ def _memory(array: np.ndarray, array_layout: Layout) -> np.ndarray:
 
 
 def _array(data: object, kinds: set[type | DType | np.dtype], dtype: DType | None = None) -> np.ndarray:
+    """Nested sequences, arrays and tensors as an array; `kinds` receives the types of their numbers."""
     try:
         data = _without_tensors(data, kinds, _depth(data))
     except RecursionError:
@@ -274,13 +275,11 @@ def _inferred(array: np.ndarray, kinds: set[type | DType | np.dtype]) -> DType:
         return dtypes.get_default_dtype()
     if array.dtype.kind in "fc":
         return dtypes.get_default_dtype() if array.dtype.kind == "f" else dtypes.get_default_dtype().to_complex()
-    return (
-        dtypes.from_numpy(array.dtype)
-        if array.dtype.kind == "b"
-        else dtypes.int64
-        if array.dtype.kind in "iu"
-        else dtypes.from_numpy(array.dtype)
-    )
+    if array.dtype.kind == "b":
+        return dtypes.from_numpy(array.dtype)
+    if array.dtype.kind in "iu":
+        return dtypes.int64
+    return dtypes.from_numpy(array.dtype)
 
 
 def _fitting(array: np.ndarray, kind: DType) -> np.ndarray:

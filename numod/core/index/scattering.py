@@ -92,6 +92,7 @@ def scatter_reduce(
 
 
 def _fold(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, include_self: bool) -> Tensor:
+    """Combine the elements of `src` at `index` by `reduce`, in a new tensor."""
     if not include_self:
         input = scatter_(copy_among(input.clone(), (index, src)), dim, index, _identity(reduce, input.dtype))
     if input.dtype in ix.SHORT and input.device.backend.is_gpu:  # a GPU changes no less than 32 bits at once

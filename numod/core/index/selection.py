@@ -335,6 +335,7 @@ def scatter_add_(self: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
 
 
 def _scatter(op: ix.Scatter, self: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
+    """Check and run an op that writes `src` at `index` along `dim` of self."""
     places = index._layout
     # nothing to write, nor a source whose gradient is 0
     if not places.size and not (src.requires_grad and places.ndim == self.ndim == src.ndim):

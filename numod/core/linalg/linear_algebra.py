@@ -308,13 +308,12 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
         )
     eps = dtypes.finfo(A.dtype).eps
     # eps as LAPACK does
-    rcond = (
-        max(A.shape[-2:]) * eps
-        if rcond is None
-        else eps
-        if rcond < 0 or (rcond >= 1 and driver == "gelsd")
-        else float(rcond)
-    )
+    if rcond is None:
+        rcond = max(A.shape[-2:]) * eps
+    elif rcond < 0 or (rcond >= 1 and driver == "gelsd"):
+        rcond = eps
+    else:
+        rcond = float(rcond)
     batch = broadcast_shapes("linalg.lstsq", [a.shape[:-2], b.shape[:-2]])
     a, b = (contiguous(expand(matrix, (*batch, *matrix.shape[-2:]))) for matrix in (a, b))
     (solution, rank), empty = op.lstsq.apply((a, b), (rcond,)), A.new_zeros(0, dtype=A.dtype.real)

@@ -32,6 +32,7 @@ Dims = int | Sequence[int] | None
 
 
 def _reduce(op: r.Reduction, input: Tensor, dim: Dims, keepdim: bool, dtype: DType | None = None) -> Tensor:
+    """Run a reduction over dimensions, given as an int, several ints or None."""
     if dtype is not None and input._layout.dtype.is_complex and not dtype.is_complex:
         input = to(input, dtype)
     if dim.__class__ is int and input._layout.ndim:
@@ -246,6 +247,7 @@ def min(
 def _extremum(
     whole: r.Reduction, along: ex.Extremum, pointwise: object, kind: type, input: Tensor, dim: object, keepdim: bool
 ) -> Tensor | tuple:
+    """The extremum of all elements, (values, indices) along a dimension, or of two tensors elementwise."""
     if isinstance(dim, Tensor) and not (keepdim and not dim.ndim):
         return pointwise(input, dim)
     if dim is None:

@@ -75,6 +75,7 @@ def searchsorted(
 
 
 def _check_search(edges: Tensor, values: Tensor, sorter: Tensor | None) -> None:
+    """Raise for arguments of searchsorted that do not fit, as PyTorch does."""
     if not edges.ndim:
         raise RuntimeError(
             "numod.searchsorted(): boundaries tensor should have positive dimension, but got 0 dimension"

@@ -182,6 +182,7 @@ def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> T
 
 
 def _middle(aim: int, kind: type, input: Tensor, dim: int | None, keepdim: bool) -> Tensor | tuple[Tensor, Tensor]:
+    """The median: the element at rank `aim` along `dim`, or of all elements."""
     if dim is None and keepdim:
         raise TypeError(f"{kind.__name__}(): argument 'keepdim' needs a 'dim'")
     if dim is not None:

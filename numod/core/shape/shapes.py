@@ -693,7 +693,7 @@ def _sides(input_layout: Layout, *pad: int) -> tuple[tuple[int, ...], tuple[int,
 
 
 def padded(input: Tensor, before: Sequence[int], after: Sequence[int], mode: str, value: float = 0) -> Tensor:
-    """Pad each dimension by these numbers of elements before and after (negative: remove), see `ops.pad`."""
+    """Pad each dimension by these numbers of elements before and after (negative: remove), see `ops.index.pad`."""
     for low, high in _paddings(tuple(before), tuple(after)):
         input = apply(
             ops_pad.pad, (input if input._layout.dense else apply(t.row_major, (input,)), value), (low, high, mode)

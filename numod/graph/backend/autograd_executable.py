@@ -51,6 +51,7 @@ class Differentiable(Executable):
         super().__init__(program, name, form)
 
     def _prepare(self, name: str, form: Form) -> None:
+        """Divide the kernel calls into a forward and a backward section, which share an arena of memory."""
         self.differentiated = list(self.program.outputs[2])
         calls = self.lowered.calls
         for buffer in memory_plan.crossing(self.lowered, self.boundary):
@@ -137,11 +138,9 @@ class CompiledNode(Node):
         edges = [edge_to(inputs[target] if type(target) is int else target) for target in executable.tape.targets]
         super().__init__(None, edges, executable.target_layouts, executable.result_layouts)
         self.executable, self.recompute, self.saved = executable, recompute, (inputs, arena, memory_of, values)
-        self.indirect_results, self.results_of_input, self.redirected = (
-            executable.inner_results,
-            executable.tape.results_of_target,
-            False,
-        )
+        self.indirect_results = executable.inner_results
+        self.results_of_input = executable.tape.results_of_target
+        self.redirected = False
         self.result_tensors: list[tuple[int, ref]] = []  # (output, tensor) with this node as history
         self.used_outputs: set[int] = set()  # outputs that got a gradient in the last backward pass
         self.freed_outputs: set[int] = set()  # outputs whose eager history would have been freed

@@ -150,6 +150,7 @@ class Replay:
         self.backend.record_stream(self.arena, stream)
 
     def _local(self, buffer: Buffer) -> Any:
+        """The memory of a local buffer, in the arena."""
         offset = self.places[buffer]
         return self.arena[offset : offset + buffer.nbytes].view(buffer.storage)
 
@@ -175,8 +176,8 @@ def dependencies(calls: Sequence[Call], places: dict[Buffer, int]) -> list[list[
         **{shared_key: ["input", *others] for shared_key, others in held_overlaps.items()},
         "input": ["input", *held_overlaps],
     }
-    writer: dict[Any, int] = {}
-    readers: dict[Any, list[int]] = {}
+    writer: dict[Any, int] = {}  # by buffer, the last call that wrote to it
+    readers: dict[Any, list[int]] = {}  # by buffer, the calls that have read it since then
     dependencies_of, reachable = [], []  # `reachable`: per call, a bit mask of its direct and indirect dependencies
     for number, (call, keys) in enumerate(zip(calls, touched)):
         reads = {"input" if read.kind == "input" else read for read in call.reads}
@@ -189,11 +190,11 @@ def dependencies(calls: Sequence[Call], places: dict[Buffer, int]) -> list[list[
             for shared_key in overlaps.get(key, [key])
             for reader in readers.get(shared_key, ())
         )
-        bits = 0
+        indirect = 0
         for wait in waits:
-            bits |= reachable[wait]
-        dependencies_of.append(sorted(wait for wait in waits if not bits >> wait & 1))
-        reachable.append(bits | sum(1 << wait for wait in waits))
+            indirect |= reachable[wait]
+        dependencies_of.append(sorted(wait for wait in waits if not indirect >> wait & 1))
+        reachable.append(indirect | sum(1 << wait for wait in waits))
         for key in keys:
             if key in written:
                 writer[key], readers[key] = number, []

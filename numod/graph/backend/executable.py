@@ -176,6 +176,7 @@ class Executable:
         return replace(structure, build, compute)
 
     def _tensor(self, value: Value, inputs: tuple, memory_of: dict[Buffer, Any]) -> Tensor:
+        """The tensor of a value after a run."""
         span, layout = self.lowered.places[value], self.lowered.layouts[value]
         buffer = span.buffer
         if buffer.kind == "input":

@@ -78,6 +78,7 @@ class LaunchesFastPath(FastPath):
         self.space["busy"] = self.executable.busy if replay is None else replay.lock
 
     def _launch(self) -> list[str]:
+        """The lines that allocate results and launch the kernels, under the lock of the arena."""
         arrays: dict[Span, str] = {}
         if self.section.replay is not None:
             return self._launch_graph(self.section.replay)

@@ -114,9 +114,11 @@ class Linker:
         return lines
 
     def _test(self, test: CheckCall, number: int) -> list[str]:
+        """The lines that return `number` if the checked value is not the expected one."""
         return [f"    if {self._span(test.span)}[0] != {_plain(test.expected)}:", f"        return {number}"]
 
     def _call(self, call: Call, arguments: list[str], indent: str) -> list[str]:
+        """The line that calls a kernel's function."""
         return [f"{indent}{self._function(call)}({', '.join(arguments)})"]
 
     def _loop(self, iterations: list[Sequence[Call]]) -> list[str]:
@@ -127,17 +129,16 @@ class Linker:
         columns: list[list[int]] = []
 
         def cell(values: list[int]) -> str:
+            """The text of a number, given its value in each iteration."""
             if len(set(values)) == 1 and not self.dynamic:
                 return _plain(values[0])
             columns.append(values)
             return f"table[ROW + {len(columns) - 1}]"
 
         lines = []
-        for calls_in_place in zip(*iterations):
-            arguments = [
-                self._arguments(variants, cell) for variants in zip(*(call.arguments for call in calls_in_place))
-            ]
-            lines += self._call(calls_in_place[0], arguments, "        ")
+        for equal_calls in zip(*iterations):
+            arguments = [self._arguments(variants, cell) for variants in zip(*(call.arguments for call in equal_calls))]
+            lines += self._call(equal_calls[0], arguments, "        ")
         row = f"{self.first + len(self.slots)} + turn * {len(columns)}"
         self.slots += [column[turn] for turn in range(len(iterations)) for column in columns]
         return [f"    for turn in range({len(iterations)}):", *(line.replace("ROW", row) for line in lines)]
@@ -177,6 +178,7 @@ class Linker:
         if key not in self.functions:
             self.functions[key] = f"{kernel.name}_{len(self.functions)}"
             flags = f"@device_function(fastmath={sorted(kernel.fastmath)!r})\n".replace("[", "{").replace("]", "}")
+            # the text of the functions that the kernel calls, then its own
             helpers, decorated, main = kernel.function(self.functions[key]).rpartition(f"def {self.functions[key]}(")
             for definition in (*re.split(r"(?=^@\w+_function)", helpers, flags=re.M), flags + decorated + main):
                 if definition not in self.texts:  # helpers are shared by kernels
@@ -184,6 +186,7 @@ class Linker:
         return self.functions[key]
 
     def _argument(self, argument: object) -> str:
+        """The text of an argument outside of loops. Numbers of a run become parameters of the main function."""
         if isinstance(argument, Span):
             return self._span(argument)
         if isinstance(argument, (Number, Integer)):
@@ -203,6 +206,7 @@ class Linker:
         return f"table[{self.first + len(self.slots) - 1}]"
 
     def _span(self, span: Span) -> str:
+        """The text of a flat array over a part of a buffer."""
         address, offset = self._address(span.buffer), self._offset(span)
         return (
             f"view_{span.storage.name}({address}{f' + {self._size(offset)}' if offset or self.dynamic else ''}, "
@@ -216,6 +220,7 @@ class Linker:
         return f"table[{ARENA}]" if buffer.kind == "local" else f"table[{self._slot(buffer)}]"
 
     def _slot(self, buffer: Buffer) -> int:
+        """The table entry with the address of a buffer's memory, added at the first use."""
         if buffer not in self.slot_of:
             self.slots.append(buffer)
             self.slot_of[buffer] = self.first + len(self.slots) - 1

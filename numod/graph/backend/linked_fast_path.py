@@ -68,11 +68,9 @@ class FastPath(ResultLines):
             "modes": type(dispatch.state),
         }
         unpacking = ArgumentUnpacking(self._name)
-        self.tensor_names, self.tensors, self.containers = (
-            unpacking.tensor_names,
-            unpacking.tensors,
-            unpacking.containers,
-        )
+        self.tensor_names = unpacking.tensor_names
+        self.tensors = unpacking.tensors
+        self.containers = unpacking.containers
         names = self.parameter_names = [f"a{k}" for k in range(len(arguments))]
         self.head = f"def call({''.join(f'{name}=absent, ' for name in names)}{'/, ' if names else ''}*more, **kwargs):"
         self.fall_back = (

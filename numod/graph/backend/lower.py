@@ -153,6 +153,8 @@ def lower(program: Program) -> Lowered:
 
 
 class _Lowering:
+    """Collects the kernel calls of a program's steps, and the memory that each value occupies."""
+
     def __init__(self, program: Program) -> None:
         self.result = Lowered(layouts=dict(program.layouts))
         self.storages: dict[int, Buffer] = {}
@@ -192,6 +194,7 @@ class _Lowering:
         return Span(self.storages[id(storage)], tensor._offset)
 
     def _lower(self, step: Step) -> None:
+        """Add the kernel calls of a step. Views and uninitialised memory need none."""
         if isinstance(step.op, Move):
             raise CannotRepeat(
                 f"compile: {step.location} copies a tensor to another device inside the compiled function; move it "

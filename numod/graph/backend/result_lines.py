@@ -100,6 +100,7 @@ class ResultLines:
         }
 
         def expression(output: Any) -> str:
+            """The Python source that creates an output."""
             if issubclass(type(output), Value):
                 if output not in expressions:
                     *before, expressions[output] = self._tensor(output)

@@ -148,6 +148,7 @@ class Section:
     def _run_separately(
         self, arena: np.ndarray, inputs: Sequence[Tensor], memory_of: dict[Buffer, Storage], values: Sequence
     ) -> None:
+        """Launch the kernels one by one, or replay them as a CUDA graph if that is free."""
         memory = {
             array: _elements(inputs[array.number]) if array.kind == "input" else memory_of[array].data
             for array in self.arrays

@@ -116,6 +116,7 @@ def _caller(
     names = [*paths, *((id(holder), key) for holder, key in places)]
 
     def call(function: Callable, counts: list[Count], arguments: StrippedArguments) -> Any:
+        """Call the function with lazy scalars in place of the numbers, and restore the arguments' containers."""
         numbers = [count.value.item() for count in counts]
         numbers = [
             known_early(number, partial(specialised_on.add, name)) if type(number) is LazyScalar else number

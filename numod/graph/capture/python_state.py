@@ -112,6 +112,7 @@ def _caller(places: list[Place], mathematics: Sequence[Place]) -> Callable:
     """The body of a function wrapped by StateArguments. As a function of this library it is not guarded."""
 
     def call(function: Callable, values: list, arguments: tuple, kwargs: dict) -> tuple:
+        """Call the function with lazy scalars in `places`; return its result and the new values of the places."""
         before = [(*location, read_place(*location)) for location in places]
         counts = [(*location, value.value.item()) for location, value in zip(places, values) if type(value) is Count]
         for holder, key, number in counts:

@@ -1,4 +1,4 @@
-"""Questions about classes, functions and attributes that guards depend on. The answers run no user code."""
+"""Properties of classes, functions and attributes that guards depend on, found without running user code."""
 
 from __future__ import annotations
 

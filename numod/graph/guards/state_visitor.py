@@ -118,6 +118,7 @@ class StateVisitor:
             yield from self._entries_of(name, value, depth)
 
     def _entries_of(self, name: str, value: Any, depth: int) -> Iterator[Entry]:
+        """The entries of a value and of what can be reached from it, each (name, how to compare, value)."""
         kind = type(value)
         if kind is LazyScalar:
             return
@@ -159,6 +160,7 @@ class StateVisitor:
             yield from self._attributes(name, value, depth)
 
     def _container(self, name: str, value: Any, depth: int) -> Iterator[Entry]:
+        """The entries of a container: its class, its length, and its items."""
         has_keys, members = not issubclass(type(value), (list, tuple, deque)), objects.members_of(value)
         yield f"the class of {name}", "is", type(value)
         yield (
@@ -182,6 +184,7 @@ class StateVisitor:
             yield from self._at(value, objects.place_of(value, key), f"{name}.{key}", attribute, depth - 1)
 
     def _tensor(self, name: str, tensor: Tensor, depth: int) -> Iterator[Entry]:
+        """The entries of a tensor: the object itself, its memory, layout, history and hooks."""
         yield name, "is", tensor
         self.places.append((tensor, "data", tensor._storage))
         if (id(tensor), "data") not in self.excluded:

@@ -111,12 +111,10 @@ def copied(program: Program, steps: list[Step | Check], names: dict[Value, Value
     """A copy of the program with other steps, and with results and gradients renamed."""
     names = names or {}
     result = Program()
-    result.inputs, result.held, result.shared, result.layouts = (
-        program.inputs,
-        program.held,
-        program.shared,
-        dict(program.layouts),
-    )
+    result.inputs = program.inputs
+    result.held = program.held
+    result.shared = program.shared
+    result.layouts = dict(program.layouts)
     result.steps = steps
     result.gradients = {
         leaf: names.get(gradient, gradient) if gradient is not None else None

@@ -27,6 +27,8 @@ def bounded(program: Program) -> Program:
 
 
 class _Bounding:
+    """One pass over a program, which finds the range of the integers in each value."""
+
     def __init__(self, program: Program) -> None:
         self.program, self.effects = copied(program, []), Effects(program)
         self.recorded_steps = program.steps

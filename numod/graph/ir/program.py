@@ -56,6 +56,7 @@ class Program:
         return replace(self.outputs, lambda leaf: values[leaf] if issubclass(type(leaf), Value) else leaf, compute)
 
     def _expect(self, inputs: tuple) -> None:
+        """Raise RuntimeError unless the inputs have the recorded layouts."""
         if len(inputs) != len(self.inputs):
             raise RuntimeError(
                 f"this program was recorded with {len(self.inputs)} inputs, got {len(inputs)}; trace again"

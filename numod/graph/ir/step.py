@@ -39,9 +39,10 @@ class Step:
 
 
 def numbers_of(step: Step) -> tuple:
-    """The last inputs of an update whose parameters are (None, count of members, kinds of its numbers): its numbers.
+    """The scalars of an optimizer's update that are its last inputs: numbers, or values of one element.
 
-    They are values of one element, or numbers. An update that reads its numbers from Python has none.
+    The step's attributes are (function that returns the scalars, number of parameters, types of the scalars). Only if
+    the function is None are the scalars inputs.
     """
     numbers, _, kinds = step.attributes
     return step.inputs[len(step.inputs) - len(kinds) :] if numbers is None else ()

@@ -36,6 +36,7 @@ def verify(program: Program) -> Program:
 
 
 def _verified(program: Program) -> Program:
+    """The program. Raises if it is not well-formed."""
     defined = {*program.inputs, *program.held}
     _check_ends(program, defined)
     extents = _initial_extents(program)
@@ -164,7 +165,7 @@ def _check_update(program: Program, step: Step, label: str) -> None:
     _expect(set(map(type, kinds)) <= {float} and 0 < size and max(step.op.positions) < size, f"{label}: {shape}")
     _expect(len(step.inputs) == count * size + len(kinds), f"{label} takes {count * size + len(kinds)} inputs")
     members = step.inputs[: count * size]
-    _expect(all(isinstance(member, Value) for member in members), f"{label} updates what is no tensor")
+    _expect(all(isinstance(member, Value) for member in members), f"{label} updates something that is not a tensor")
     for number in numbers_of(step):
         layout = program.layouts[number] if isinstance(number, Value) else None
         fits = type(number) is float if layout is None else layout.size == 1 and layout.dtype is float64

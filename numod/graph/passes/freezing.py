@@ -56,7 +56,7 @@ _frozen: WeakValueDictionary[tuple, Frozen] = WeakValueDictionary()
 def freeze(program: Program) -> tuple[Program, list[Frozen]]:
     """(the program without frozen steps, the frozen values, whose tensors it holds instead).
 
-    The program must be `simplified`.
+    The program must come from `simplify`.
     """
     return compute_constants(_with_packed_weights(program))
 
@@ -154,12 +154,10 @@ def _frozen_value(program: Program, value: Value, constants: set[Value]) -> Froz
             needed.update(accessed_values(step))
             steps.append(step)
     constant_program = copied(program, steps[::-1])
-    constant_program.inputs, constant_program.shared, constant_program.gradients, constant_program.outputs = (
-        [],
-        [],
-        {},
-        value,
-    )
+    constant_program.inputs = []
+    constant_program.shared = []
+    constant_program.gradients = {}
+    constant_program.outputs = value
     constant_program.held = {held_value: tensor for held_value, tensor in program.held.items() if held_value in needed}
     names = {
         held_value: (id(tensor._storage), id(tensor._storage.data), tensor._offset, tensor._layout)

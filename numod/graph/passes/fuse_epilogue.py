@@ -44,26 +44,20 @@ class WithEpilogue(Op):
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         count = len(self.product.inputs)
-        product_arguments, tensors = (
-            arguments[:count],
-            [argument for argument in arguments[count:] if isinstance(argument, Layout)],
-        )
+        product_arguments = arguments[:count]
+        tensors = [argument for argument in arguments[count:] if isinstance(argument, Layout)]
         make = self.product.with_epilogue(
             self.name, product_arguments, parameters, self.loop, self.element, self.shape, tensors
         )
-        n_product_tensors, at, results = (
-            sum(isinstance(product_argument, Layout) for product_argument in product_arguments),
-            self.product_result,
-            len(self.layouts),
-        )
+        n_product_tensors = sum(isinstance(product_argument, Layout) for product_argument in product_arguments)
+        at = self.product_result
+        results = len(self.layouts)
         if make is None:
             raise ValueError(f"{self.name}: no kernel of {self.product.name} supports this epilogue")
 
         def launch(*launch_arguments: object) -> None:
-            buffers, numbers = (
-                launch_arguments[: n_product_tensors + len(tensors) + results],
-                launch_arguments[n_product_tensors + len(tensors) + results :],
-            )
+            buffers = launch_arguments[: n_product_tensors + len(tensors) + results]
+            numbers = launch_arguments[n_product_tensors + len(tensors) + results :]
             outs = list(buffers[n_product_tensors + len(tensors) :])
             make(
                 buffers[:n_product_tensors],

@@ -177,6 +177,8 @@ def makes_product(step: Step | Check, layouts: dict[Value, Layout]) -> bool:
 
 
 class _Fusion:
+    """One pass over a program, which collects pointwise steps in open groups and emits each group as one loop."""
+
     def __init__(self, program: Program, ends: Container[int] = ()) -> None:
         self.program, self.effects, self.ends = program, Effects(program), ends
         self.layouts = program.layouts
@@ -352,6 +354,7 @@ class _Fusion:
         )
 
     def _fused(self, group: _Group, members: list[Step], stored: list[int]) -> Step:
+        """The step that runs some members of a group in one loop and stores the results of those in `stored`."""
         inputs: list[writer.Input] = []
         operands: list[object] = []
         position_of: dict[object, int] = {}

@@ -16,6 +16,8 @@ def reuse_in_place(program: Program) -> Program:
 
 
 class _ReuseInPlace:
+    """One pass over a program, which lets loops overwrite inputs that no later step reads."""
+
     def __init__(self, program: Program) -> None:
         self.program, self.effects = program, Effects(program)
         self.merged: dict[Value, Value] = {}  # roots whose memory is now another root's
@@ -33,13 +35,13 @@ class _ReuseInPlace:
         return copied(self.program, steps, self.names)
 
     def _step(self, step: Step | Check, position: int) -> Step | Check:
+        """The step, writing over one of its inputs if that is possible."""
         if isinstance(step, Boundary):
             self.allocated.clear()
         target = self._target(step, position) if is_pure(step) else None
         if target is None:
-            self.allocated.update(
-                allocated for allocated in getattr(step, "results", ()) if self.effects.root[allocated] is allocated
-            )
+            results = getattr(step, "results", ())
+            self.allocated.update(result for result in results if self.effects.root[result] is result)
             return step
         (result,) = step.results
         self.names[result], self.merged[result] = target, self._root(target)
@@ -77,6 +79,7 @@ class _ReuseInPlace:
         )
 
     def _root(self, value: Value) -> Any:
+        """The owner of a value's memory, after the steps so far were transformed."""
         root = self.effects.root[value]
         while root in self.merged:
             root = self.merged[root]

@@ -65,6 +65,7 @@ def _total_cost(program: Program) -> str:
 
 
 def _flops(program: Program, step: Step) -> int:
+    """The number of floating-point operations of a step."""
     results = tuple([program.layouts[result] for result in step.results])
     if isinstance(step.op, (Fused, FusedReduction)):
         reduces = isinstance(step.op, FusedReduction)
@@ -120,6 +121,7 @@ def _kernels(section: Section) -> str:
 
 
 def _code(kernel: Kernel, assembly: bool, llvm: bool) -> str:
+    """The machine code of a kernel as text, with the instructions of its loops."""
     code = inspection.machine_code(kernel)
     if code is None:
         return f"{kernel.name}: no CPU machine code"

@@ -40,6 +40,7 @@ def dot(program: Program) -> str:
 
 
 def _step(number: int, step: Step | Check, program: Program, source: dict[Value, str]) -> list[str]:
+    """The lines of a step's node and of the edges to it. `source` has the node of each value."""
     node = f"step{number}"
     if isinstance(step, Check):
         return [f'  {node} [shape=diamond, label="== {step.expected}"];', f"  {source[step.value]} -> {node};"]

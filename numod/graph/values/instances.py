@@ -132,6 +132,7 @@ def holds_objects(value: Any) -> bool:
 
 
 def _take_apart_into(value: Any, containers: list) -> Any:
+    """The value with its objects as `Instance`s, whose containers are appended to `containers`."""
     if issubclass(type(value), Tensor) or is_simple(value):
         return value
     if not is_tuple(value):

@@ -156,13 +156,12 @@ def attributes_of(tensor: Tensor) -> list[tuple[str, Any]]:
 def is_plain(tensor: Tensor, leaf: bool) -> bool:
     """Whether a tensor has no hooks that a backward pass would call. With `leaf`, it must also be a leaf."""
     node = tensor.grad_fn
-    hooks = (
-        (tensor._hooks, tensor._after_hooks)
-        if node is None
-        else ()
-        if node.hooks is None
-        else (*node.hooks.tensor.values(), node.hooks.retain, node.hooks.before, node.hooks.after)
-    )
+    if node is None:
+        hooks = (tensor._hooks, tensor._after_hooks)
+    elif node.hooks is None:
+        hooks = ()
+    else:
+        hooks = (*node.hooks.tensor.values(), node.hooks.retain, node.hooks.before, node.hooks.after)
     return (node is None or not leaf) and not any(hooks)
 
 

@@ -278,13 +278,11 @@ def _as_operand(self: LazyScalar, dtype: dtypes.dtype) -> Tensor | None:
     tensor = _as_tensor(expression_of(self)) if dtype in _WIDE else None
     if tensor is None or dtype in _FLOATS:
         return None if tensor is None else tensor.to(dtype)
-    return (
-        tensor.to(dtypes.get_default_dtype())
-        if tensor.dtype is dtypes.float64
-        else tensor
-        if dtype is dtypes.int64
-        else None
-    )
+    if tensor.dtype is dtypes.float64:
+        return tensor.to(dtypes.get_default_dtype())
+    if dtype is dtypes.int64:
+        return tensor
+    return None
 
 
 def _as_tensor(expression: Any) -> Tensor | float | int | None:
@@ -382,6 +380,8 @@ def _bound(expression: Any) -> int:
 
 
 def _arithmetic(operation: str, reflected: bool) -> Callable:
+    """A method of LazyScalar for an arithmetic operation, deferred if the result cannot depend on when it is read."""
+
     def method(self: LazyScalar, *others: Any) -> Any:
         others = tuple(map(_as_number, others))
         if _of_other_thread(self):
@@ -417,6 +417,8 @@ def _arithmetic(operation: str, reflected: bool) -> Callable:
 
 
 def _comparison(name: str) -> Callable:
+    """A method of LazyScalar for a comparison."""
+
     def method(self: LazyScalar, other: Any) -> Any:
         operation, other = name[2:-2], _as_number(other)
         if _of_other_thread(self):
@@ -449,6 +451,8 @@ def _condition(operation: str, self: LazyScalar, other: Any) -> bool | None:
 
 
 def _reading_method(name: str) -> Callable:
+    """A method of LazyScalar that reads the number and calls the number's method."""
+
     def method(self: LazyScalar, *arguments: Any, **kwargs: Any) -> Any:
         value = read_value(self)
         if name == "__array__":

@@ -1,7 +1,7 @@
 """Logarithms of densities and their derivatives, in float64: without the cancellation of log gammas at large
 parameters.
 
-Stirling's series are those of Abramowitz and Stegun's Handbook (A&S 6.1.41, 6.3.18).
+`excess(t)` is t - log(1 + t). Stirling's series are those of Abramowitz and Stegun's Handbook (A&S 6.1.41, 6.3.18).
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def beta_rest_slope(x, a, b):
 
 @wide_scalar
 def student_log_density(x, df):
-    """Of Student's distribution with location 0 and scale 1."""
+    """The log density of Student's t distribution with location 0 and scale 1."""
     z = 0.5 * df
     y = 1.0 / (z * z)
     if z < 10.0:

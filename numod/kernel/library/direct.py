@@ -1,9 +1,9 @@
 """Device functions that compute a convolution by its definition.
 
-A row of the output, a plane of the input's gradient, or one element of the weight's gradient.
+Each computes a row of the output, a plane of the input's gradient, or one element of the weight's gradient. Rows,
+planes and elements are counted over all images and groups.
 
-Only elements inside the input are multiplied: the zeros of a border times an infinity would be NaN. `place` counts
-the rows, planes or elements of all images and groups.
+Only elements inside the input are multiplied: the zeros of a border times an infinity would be NaN.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Geometry(NamedTuple):
 
 @shared_scalar
 def convolve_row(x, weight, out, out_row, conv: Geometry):
-    """Compute row `place` of out. Each tap adds a part of a row of the input times one weight."""
+    """Compute a row of out. Each tap adds a part of a row of the input times one weight."""
     oh = out_row % conv.out_h
     od = (out_row // conv.out_h) % conv.out_d
     feature = out_row // (conv.out_h * conv.out_d)
@@ -79,7 +79,7 @@ def convolve_row(x, weight, out, out_row, conv: Geometry):
 
 @shared_scalar
 def convolve_plane_back(g, weight, out, plane, conv: Geometry):
-    """Compute plane `place` of the input's gradient. Each tap adds rows of g times one weight."""
+    """Compute a plane of the input's gradient. Each tap adds rows of g times one weight."""
     group = plane // conv.channels
     base = plane * conv.depth * conv.height * conv.width
     for k in range(conv.depth * conv.height * conv.width):
@@ -113,7 +113,7 @@ def convolve_plane_back(g, weight, out, plane, conv: Geometry):
 
 @shared_scalar
 def correlate_tap(g, x, tap, conv: Geometry):
-    """Element `place` of the weight's gradient: the sum of g times the input, shifted by the element's tap."""
+    """Element `tap` of the weight's gradient: the sum of g times the input, shifted by the element's tap."""
     k = tap % conv.kernel_w
     b = (tap // conv.kernel_w) % conv.kernel_h
     a = (tap // (conv.kernel_w * conv.kernel_h)) % conv.kernel_d

@@ -81,6 +81,9 @@ def gradient_sums(g, x, base, n, middle):
 
 @scalar
 def write_gradients(g, x, out, base, n, middle, factor, scale, level, slope):
-    """out = scale * (g * factor - level - (x - middle) * slope), from `base` on."""
+    """out = scale * (g * factor - level - (x - middle) * slope), from `base` on: the input's gradient of a norm.
+
+    `level` is the mean of g * factor, `slope` the mean of g * factor * (x - middle) divided by the variance.
+    """
     for k in range(n):
         out[uintp(base + k)] = scale * (g[uintp(base + k)] * factor - level - (x[uintp(base + k)] - middle) * slope)

@@ -21,7 +21,7 @@ def lanes(itemsize: int) -> int:
 
 
 def least_columns(itemsize: int) -> int:
-    """The least number of columns that `greatest_in_columns` takes."""
+    """The least number of columns of a matrix that the searches in columns take."""
     return _COLUMNS * lanes(itemsize)
 
 
@@ -87,6 +87,7 @@ class _Search:
             return [*new_best, builder.add(number, self.whole(1)), self.with_nan(has_nan, values)]
 
         def compare(start: object, state: list) -> list:
+            """Find the best element of a block from `start` on, and combine it with the state."""
             best, where, has_nan = state
             groups = builder.udiv(
                 builder.sub(w.lesser(w.offset(start, block - 1), w.offset(n, -1)), start), w.number(width)
@@ -130,11 +131,9 @@ class _Search:
     def first_nan(self, x: object, last: object) -> object:
         """The position of the first NaN of x, which must have one; its last vector is at `last`."""
         builder, w = self.builder, self.w
-        entry_block, loop, found_block = (
-            builder.block,
-            builder.append_basic_block("loop"),
-            builder.append_basic_block("found"),
-        )
+        entry_block = builder.block
+        loop = builder.append_basic_block("loop")
+        found_block = builder.append_basic_block("found")
         builder.branch(loop)
         builder.position_at_end(loop)
         k = builder.phi(last.type)
@@ -162,10 +161,8 @@ class _Search:
             positions = [w.offset(w.lesser(c, last), column * self.count) for column in range(_COLUMNS)]
 
             def line(k: object, states: list, passes: Callable) -> tuple[list, list]:
-                number, values = (
-                    w.splat(self.narrowed(k, self.numbers.element)),
-                    [w.load(x, (k, step), position) for position in positions],
-                )
+                number = w.splat(self.narrowed(k, self.numbers.element))
+                values = [w.load(x, (k, step), position) for position in positions]
                 new_states = []
                 for value, (best_so_far, line_number) in zip(values, states):
                     mask = passes(value, best_so_far)
@@ -212,7 +209,7 @@ class _Search:
         return self.w.ir.Constant(self.w.element, high if self.least else low)
 
     def unless_nan(self, has_nan: object, usual: Callable, otherwise: Callable) -> list:
-        """The state that `usual()` returns, or `otherwise()` if any lane of the mask `missing` is set."""
+        """The state that `usual()` returns, or `otherwise()` if any lane of the mask `has_nan` is set."""
         if not self.is_float:
             return usual()
         mask = has_nan if has_nan.type == self.bits else self.builder.icmp_signed("<", has_nan, self.none)
@@ -234,13 +231,12 @@ class _Search:
 
     def passes(self, value: object, best: object) -> object:
         """A mask of the lanes whose value is more extreme than `best`; false if either is NaN."""
-        compare = (
-            self.builder.fcmp_ordered
-            if self.is_float
-            else self.builder.icmp_signed
-            if self.w.signed
-            else self.builder.icmp_unsigned
-        )
+        if self.is_float:
+            compare = self.builder.fcmp_ordered
+        elif self.w.signed:
+            compare = self.builder.icmp_signed
+        else:
+            compare = self.builder.icmp_unsigned
         return compare("<" if self.least else ">", value, best)
 
     def replaces(self, value: object, best: object) -> object:
@@ -261,7 +257,7 @@ class _Search:
         return self.builder.fcmp_ordered("==", x, y) if self.is_float else self.builder.icmp_signed("==", x, y)
 
     def with_nan(self, has_nan: object, values: list) -> object:
-        """The mask `missing`, with the lanes added that are NaN in any of these vectors (an even number)."""
+        """The mask `has_nan`, with the lanes added that are NaN in any of these vectors (an even number)."""
         for pair in zip(values[::2], values[1::2]) if self.is_float else ():
             mask = self.builder.fcmp_unordered("uno", *pair)
             has_nan = self.builder.or_(

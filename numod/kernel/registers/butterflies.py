@@ -111,6 +111,7 @@ def emit_stage(
     run: object,
     root_step: object,
 ) -> None:
+    """Emit one stage of an FFT: butterflies of `radix` inputs, which are m * run elements apart."""
     b = w.builder
 
     def block(p: object, _: list) -> list:

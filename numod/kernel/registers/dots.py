@@ -72,10 +72,8 @@ def _along(w: Writer, left: list, right: list, depth: object) -> list:
     builder = w.builder
 
     def add(k: object, sums: list, mask: object = None) -> list:
-        left_vectors, right_vectors = (
-            [w.load(row, k, mask=mask) for row in left],
-            [w.load(row, k, mask=mask) for row in right],
-        )
+        left_vectors = [w.load(row, k, mask=mask) for row in left]
+        right_vectors = [w.load(row, k, mask=mask) for row in right]
         return [
             w.multiply_add(b, a, total) for (a, b), total in zip(itertools.product(left_vectors, right_vectors), sums)
         ]
@@ -102,20 +100,18 @@ def across(w: Writer, vectors: list) -> object:
                 for start_of_part in range(0, w.lanes, lanes_of_128_bits)
                 for part in range(0, lanes_of_128_bits // 2, group)
             ]
-            low_lanes, distance = (
-                [k for start in starts for side in (0, w.lanes) for k in range(side + start, side + start + group)],
-                lanes_of_128_bits // 2,
-            )
+            low_lanes = [
+                k for start in starts for side in (0, w.lanes) for k in range(side + start, side + start + group)
+            ]
+            distance = lanes_of_128_bits // 2
         else:
-            low_lanes, distance = (
-                [
-                    k
-                    for side in (0, w.lanes)
-                    for start in range(side, side + w.lanes, 2 * lanes_of_128_bits)
-                    for k in range(start, start + lanes_of_128_bits)
-                ],
-                lanes_of_128_bits,
-            )
+            low_lanes = [
+                k
+                for side in (0, w.lanes)
+                for start in range(side, side + w.lanes, 2 * lanes_of_128_bits)
+                for k in range(start, start + lanes_of_128_bits)
+            ]
+            distance = lanes_of_128_bits
         orders = low_lanes, [k + distance for k in low_lanes]
         vectors = [
             w.builder.fadd(*(w.shuffle(a, b, order) for order in orders)) for a, b in zip(vectors[::2], vectors[1::2])

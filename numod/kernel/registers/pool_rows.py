@@ -24,7 +24,7 @@ def neutral(kind: str) -> float:
 def reach(lanes: int, width: int, out: int, stride: int, kernel: int, step: int) -> int:
     """The number of elements to allocate for a folded row of `width`.
 
-    `fold_windows` reads whole registers of windows; `fold_rows` writes whole registers.
+    Windows are read by whole registers, and folded rows are written by whole registers.
     """
     windows = -(-out // lanes) * lanes
     return (

@@ -114,11 +114,9 @@ def whole() -> Callable:
         def generate(context: object, builder: object, signature: object, values: list) -> object:
             if not masked:
                 return values[0]
-            start, kind, bits = (
-                context.make_array(array)(context, builder, values[1]).data,
-                values[0].type,
-                ir.IntType(value.bitwidth),
-            )
+            start = context.make_array(array)(context, builder, values[1]).data
+            kind = values[0].type
+            bits = ir.IntType(value.bitwidth)
             highest = builder.lshr(builder.ptrtoint(start, ir.IntType(64)), ir.IntType(64)(63))
             return builder.bitcast(builder.xor(builder.bitcast(values[0], bits), builder.trunc(highest, bits)), kind)
 
@@ -176,11 +174,9 @@ def primitive(name: str, arguments: str, emit: Callable, shared: bool = False, r
         ]
 
         def generate(context: object, builder: object, signature: object, values: list) -> object:
-            writer, operands, pairs = (
-                Writer(builder, context.get_value_type(element), signed=getattr(element, "signed", True)),
-                [],
-                iter(zip(signature.args, values)),
-            )
+            writer = Writer(builder, context.get_value_type(element), signed=getattr(element, "signed", True))
+            operands = []
+            pairs = iter(zip(signature.args, values))
             for fixed_type, parameters in parsed:
                 (array_type, value), *start = [next(pairs) for _ in parameters]
                 if fixed_type == "array":
@@ -208,13 +204,11 @@ def _argument(text: str) -> tuple[str, list[str]]:
     array = re.fullmatch(r"(\w+)\[(\w*)\]", text)
     if array:
         return "array", [group for group in array.groups() if group]
-    return (
-        ("address", [text[:-1]])
-        if text.endswith("*")
-        else ("real", [text.split()[1]])
-        if " " in text
-        else ("number", [text])
-    )
+    if text.endswith("*"):
+        return ("address", [text[:-1]])
+    if " " in text:
+        return ("real", [text.split()[1]])
+    return ("number", [text])
 
 
 class Writer:
@@ -435,11 +429,9 @@ class Writer:
         A state is a list of values, or of such lists.
         """
         builder, start, stop = self.builder, self.number(start), self.number(stop)
-        entry_block, loop, after = (
-            builder.block,
-            builder.append_basic_block("loop"),
-            builder.append_basic_block("after"),
-        )
+        entry_block = builder.block
+        loop = builder.append_basic_block("loop")
+        after = builder.append_basic_block("after")
         builder.cbranch(builder.icmp_signed("<", start, stop), loop, after)
         builder.position_at_end(loop)
         k, initial = builder.phi(start.type), _flattened(state)

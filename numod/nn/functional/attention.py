@@ -103,6 +103,7 @@ def _attention(
 
 
 def _check(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout_p: float, is_causal: bool) -> None:
+    """Raise for arguments of attention that do not fit, as PyTorch does."""
     if min(query.ndim, key.ndim, value.ndim) < 2:
         raise RuntimeError(
             "Expected query, key, and value to all be  at least 2 dimensional, but got "
@@ -266,6 +267,7 @@ def attend_by_heads(
 def _check_heads(
     query: Tensor, key: Tensor, value: Tensor, size: int, num_heads: int, mask: Tensor | None, is_causal: bool
 ) -> None:
+    """Raise for arguments of multi-head attention that do not fit, as PyTorch does."""
     if query.ndim not in (2, 3) or key.ndim != query.ndim or value.ndim != query.ndim:
         raise AssertionError(
             f"query should be unbatched 2D or batched 3D tensor but received {query.ndim}-D query tensor with "

@@ -138,6 +138,7 @@ def _convolve(x: Tensor, weight: Tensor, stride: tuple, padding: tuple, dilation
 
 
 def _convolution(ndim: int) -> Callable:
+    """The function of a convolution over `ndim` spatial dimensions."""
     name = f"conv{ndim}d"
 
     def function(
@@ -198,6 +199,7 @@ def _convolution(ndim: int) -> Callable:
 
 
 def _transposed(ndim: int) -> Callable:
+    """The function of a transposed convolution over `ndim` spatial dimensions."""
     name = f"conv_transpose{ndim}d"
 
     def function(

@@ -83,6 +83,7 @@ def linear_cross_entropy(
 
 
 def _check(x: Tensor, weight: Tensor, bias: Tensor | None) -> None:
+    """Raise for arguments that do not fit, as PyTorch does."""
     if x.ndim not in (1, 2):
         raise RuntimeError(f"expected input with dimensionality 1 or 2, got {x.ndim}")
     if weight.ndim < 2:

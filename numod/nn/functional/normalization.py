@@ -92,6 +92,7 @@ def _with_common_dtype(x: Tensor, *others: Tensor | None) -> Tensor:
 def _normalized(
     name: str, x: Tensor, shape: Sequence[int], weight: Tensor | None, bias: Tensor | None
 ) -> tuple[int, ...]:
+    """`shape` as a tuple. Raises unless the last dimensions of x and the weights have it."""
     if isinstance(shape, WHOLE):
         raise TypeError(
             f"{name}(): argument 'normalized_shape' (position 2) must be tuple of ints, not {type(shape).__name__}"

@@ -103,6 +103,7 @@ def _checked(
     ceil_mode: bool,
     ndim: int,
 ) -> tuple:
+    """(kernel, stride, padding, dilation, sizes of the result). Raises for arguments that do not fit."""
     window = _tuple(f"{name}: kernel_size", kernel, ndim)
     stride = (
         window
@@ -182,6 +183,7 @@ def _max(x: Tensor, parameters: tuple, with_indices: bool) -> Tensor | tuple[Ten
 
 
 def _max_pool(ndim: int) -> tuple[Callable, Callable]:
+    """(with indices, without) of max pooling over `ndim` spatial dimensions."""
     name = f"max_pool{ndim}d"
 
     def with_indices(
@@ -230,6 +232,7 @@ def _with_name(function: Callable, name: str, text: str, arguments: str = "", re
 
 
 def _avg_pool(ndim: int) -> Callable:
+    """The function of average pooling over `ndim` spatial dimensions."""
     name = f"avg_pool{ndim}d"
 
     def pool(
@@ -255,6 +258,7 @@ def _avg_pool(ndim: int) -> Callable:
 
 
 def _lp_pool(ndim: int) -> Callable:
+    """The function of power-average pooling over `ndim` spatial dimensions."""
     average, greatest = _avg_pool(ndim), _max_pool(ndim)[0]
 
     def pool(
@@ -303,6 +307,7 @@ def _adaptive_average(ndim: int) -> Callable:
 
 
 def _max_unpool(ndim: int) -> Callable:
+    """The function that inverts max pooling over `ndim` spatial dimensions."""
     name = f"max_unpool{ndim}d"
 
     def unpool(
@@ -349,6 +354,7 @@ Example:
 
 
 def _fractional(ndim: int) -> tuple[Callable, Callable]:
+    """(with indices, without) of fractional max pooling over `ndim` spatial dimensions."""
     name = f"fractional_max_pool{ndim}d"
 
     def with_indices(

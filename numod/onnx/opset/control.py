@@ -111,6 +111,7 @@ def _scan(
     outputs: int,
     scope: dict,
 ) -> tuple:
+    """Run the body for each slice of the sequences; return the final states and the stacked outputs."""
     states, sequences = inputs[: len(inputs) - count], inputs[len(inputs) - count :]
     slices = [
         _slices(sequence, axis, direction)

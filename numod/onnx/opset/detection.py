@@ -70,6 +70,7 @@ def _roi_align(
     sampling_ratio: int,
     scale: float,
 ) -> Tensor:
+    """The features of each box, by average or maximum over samples of each of its bins."""
     rows = []
     for box, batch in zip(boxes, batches):
         shift = 0.5 if half_pixel else 0.0

@@ -137,6 +137,7 @@ def _by_interpolate(x: Tensor, axes: list[int], scales: dict, targets: dict, for
 def _resized_axis(
     x: Tensor, axis: int, scale: float, target: int, form: Form, region: tuple[float, float] | None
 ) -> Tensor:
+    """x resized along one axis."""
     size = x.shape[axis]
     places = _places(size, scale, target, form.coordinates, region)
     outside = (places < 0) | (places > size - 1) if form.coordinates == "tf_crop_and_resize" else np.zeros(target, bool)

@@ -17,6 +17,8 @@ State = tuple[Tensor, ...]
 
 
 def _activation(name: str, alpha: float | None, beta: float | None) -> Callable[[Tensor], Tensor]:
+    """The activation function of this ONNX name and coefficients."""
+
     def with_default(value: float | None, default: float) -> float:
         return default if value is None else value
 

@@ -28,6 +28,7 @@ def attention(translation: Translation, call: Call) -> tuple:
 
 
 def _composed(translation: Translation, call: Call) -> str:
+    """Write attention as products and softmax, for opsets without an operator for it."""
     graph, node = translation.graph, translation.graph.node
     scale, causal, _ = call.attributes
     query, key, value, mask = call.inputs[:4]

@@ -153,16 +153,12 @@ class _BlockedAttention(Op):
         )
         signature = _signature(storage, len(inputs) + len(results) - 1 + len(scratch_sizes), mask_at, len(numbers))
         dropped = parameters[2]
-        source, work = (
-            _source(kernel, storage.itemsize, dropped > 0.0),
-            prod(query.shape[:-1]) * count * (width + depth) // 4,
-        )
+        source = _source(kernel, storage.itemsize, dropped > 0.0)
+        work = prod(query.shape[:-1]) * count * (width + depth) // 4
         run = bind.launcher(query.device, self.name, source, signature, query.dtype, work, build.FAST_REDUCTION)
-        scratch, scale_and_dropout, split_mask = (
-            query.device.backend.scratch,
-            _scale_and_dropout(parameters),
-            _mask_splitter(query, inputs[mask_at]),
-        )
+        scratch = query.device.backend.scratch
+        scale_and_dropout = _scale_and_dropout(parameters)
+        split_mask = _mask_splitter(query, inputs[mask_at])
 
         def launch(*arguments: object) -> None:
             *buffers, seed, offset = arguments
@@ -246,10 +242,8 @@ class AttentionGradient(_BlockedAttention):
         "seed#i "
         "offset#i; scale=number causal=flag dropped=number"
     )
-    inputs, outputs = (
-        ("given", "query", "key", "value", "mask", "out", "logsumexp", "seed", "offset"),
-        ("d_query", "d_key", "d_value"),
-    )
+    inputs = ("given", "query", "key", "value", "mask", "out", "logsumexp", "seed", "offset")
+    outputs = ("d_query", "d_key", "d_value")
     differentiable = False
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
@@ -264,11 +258,9 @@ class AttentionGradient(_BlockedAttention):
             columns, _ = self._gpu_launcher(
                 gpu_kernels.attention_backward_columns, arguments, 4, 10, key.shape[-2], parameters
             )
-            split_mask, scratch_sizes, scratch = (
-                _mask_splitter(query, arguments[4]),
-                ((prod(lead) * length, query.storage),),
-                query.device.backend.scratch,
-            )
+            split_mask = _mask_splitter(query, arguments[4])
+            scratch_sizes = ((prod(lead) * length, query.storage),)
+            scratch = query.device.backend.scratch
 
             def launch(*buffers_and_seed: object) -> None:
                 *buffers, seed, offset = buffers_and_seed
@@ -339,7 +331,7 @@ def _signature(storage: object, arrays: int, mask_at: int, numbers: int) -> str:
 
 
 def _mask_splitter(query: Layout, mask: Layout | type) -> Callable:
-    """Return a function that removes the mask from a list of buffers and returns the arguments `allowed` and `added`.
+    """Return a function that removes the mask from a list of buffers and returns (bool mask, mask to add).
 
     At least one of these is empty.
     """

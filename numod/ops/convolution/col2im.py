@@ -109,10 +109,8 @@ def fold_launcher(out: Layout, numbers: Geometry, weight: tuple, dilation: tuple
     empty = out.device.empty
 
     def launch(g: object, weight: object, result: object) -> None:
-        transposed, sums = (
-            empty(images * groups * windows * features, out.storage),
-            empty(product.layout.size, out.storage),
-        )
+        transposed = empty(images * groups * windows * features, out.storage)
+        sums = empty(product.layout.size, out.storage)
         transpose(g, transposed, images, groups, features, windows)
         product.launch(transposed, weight, sums, *product.constants)
         add(sums, result, *numbers)

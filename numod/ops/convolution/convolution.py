@@ -241,10 +241,8 @@ def output_sizes(sizes: tuple, kernel: tuple, stride: tuple, padding: tuple, dil
 convolution = Convolution("convolution", ("x", "weight"), forward_direct)
 convolution_input = Convolution("convolution_input", ("d_out", "weight"), input_direct)
 convolution_weight = Convolution("convolution_weight", ("d_out", "x"), weight_direct)
-spread_weight, spread_convolution = (
-    SpreadWeight("spread_weight"),
-    SpreadConvolution("spread_convolution", ("x", "weight", "taps"), forward_direct),
-)
+spread_weight = SpreadWeight("spread_weight")
+spread_convolution = SpreadConvolution("spread_convolution", ("x", "weight", "taps"), forward_direct)
 
 
 def _gradient(op: Convolution, *order: str) -> Callable:

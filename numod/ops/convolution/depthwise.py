@@ -166,11 +166,9 @@ def planes_launcher(
     """A launcher of op's kernel that allocates its scratch memory. `parameters` are (stride, padding, dilation,
     groups).
     """
-    back, on_weight, lanes = (
-        op == "convolution_input",
-        op == "convolution_weight",
-        tiles.host().lanes(out.storage.itemsize),
-    )
+    back = op == "convolution_input"
+    on_weight = op == "convolution_weight"
+    lanes = tiles.host().lanes(out.storage.itemsize)
     source, target = (result, x) if back else (x, result)
     stride, _, step, _ = parameters
     rows = max(1, min(target[2], _TILE // lanes // (target[3] + source[3])))
@@ -194,11 +192,9 @@ def planes_launcher(
     kernel = depthwise_weight_kernel if on_weight else depthwise_kernel
     arrays = (*[storage.name] * 3, *(kind.name for _, kind in scratch))
     run = launcher("convolution", kernel, out, arrays, work, epilogue, build.FAST_POINTWISE, LANES=lanes)
-    constants, scratch, make = (
-        (*constants, *geometry(source, weight, target, *parameters)),
-        tuple(scratch),
-        out.device.backend.scratch,
-    )
+    constants = (*constants, *geometry(source, weight, target, *parameters))
+    scratch = tuple(scratch)
+    make = out.device.backend.scratch
 
     def launch(first: object, second: object, result: object, *further: object) -> None:
         run(first, second, result, *make(scratch), *constants, *further)

@@ -110,18 +110,14 @@ def _grid_kernel(
     There are as many workers as threads, each with its own scratch memory. Gradients of weights always have the same
     number of workers, so that sums do not depend on the number of threads.
     """
-    backward, on_weight, storage, index = (
-        op == "convolution_input",
-        op == "convolution_weight",
-        out.storage,
-        np.dtype("int64"),
-    )
-    groups, channels, features, lanes = (
-        parameters[3],
-        weight[1],
-        weight[0] // parameters[3],
-        tiles.host().lanes(out.storage.itemsize),
-    )
+    backward = op == "convolution_input"
+    on_weight = op == "convolution_weight"
+    storage = out.storage
+    index = np.dtype("int64")
+    groups = parameters[3]
+    channels = weight[1]
+    features = weight[0] // parameters[3]
+    lanes = tiles.host().lanes(out.storage.itemsize)
     few = (max(channels, features) if on_weight else channels if backward else features) <= FEW_ROWS
     tile_rows, taps = 1 if few else tiles.host().rows, prod(weight[1:])
     plan, reach = cut(numbers, backward, on_weight, channels if backward else features)
@@ -140,6 +136,7 @@ def _grid_kernel(
 
     @cache
     def shared_by(threads: int) -> tuple[tuple, tuple]:
+        """The scratch memory and the constants of the kernel for this number of threads."""
         workers = min(WORKERS, plan.tasks, WORKERS if on_weight else threads)
         grids = workers if plan.shares == 1 else 1
         grid, tile = (grids * plan.size, storage), (workers * tile_size, storage)

@@ -68,11 +68,9 @@ def cut(conv: Geometry, backward: bool, on_weight: bool, outer: int) -> tuple[Gr
     images, groups, by_name = conv.images, conv.groups, conv._asdict()
     lows, spans, counts, phases, strides = [], [], [], [], [by_name[f"stride_{letter}"] for letter in "dhw"]
     for axis, letter in zip(("depth", "height", "width"), "dhw"):
-        stride, pad, reach = (
-            by_name[f"stride_{letter}"],
-            by_name[f"pad_{letter}"],
-            (by_name[f"kernel_{letter}"] - 1) * by_name[f"step_{letter}"],
-        )
+        stride = by_name[f"stride_{letter}"]
+        pad = by_name[f"pad_{letter}"]
+        reach = (by_name[f"kernel_{letter}"] - 1) * by_name[f"step_{letter}"]
         low, high = (
             ((pad - reach) // stride, (stride - 1 + pad) // stride)
             if backward
@@ -88,10 +86,8 @@ def cut(conv: Geometry, backward: bool, on_weight: bool, outer: int) -> tuple[Gr
     apart = conv.kernel_w == 1 or spans[2] * outer * taps > _COPY * counts[2] * copies
     if apart:
         spans[2], phases[2] = 0, conv.kernel_w
-    planes, most = (
-        prod(phases) * (conv.features if backward else conv.channels),
-        (_SMALL if small else _GRID) * (2 if apart else 1),
-    )
+    planes = prod(phases) * (conv.features if backward else conv.channels)
+    most = (_SMALL if small else _GRID) * (2 if apart else 1)
     line = planes * (counts[2] + spans[2])
     image = line * (counts[0] + spans[0]) * (counts[1] + spans[1])
     rows = counts[1]

@@ -364,11 +364,9 @@ def _of_weight(x: tuple, weight: tuple, result: tuple, parameters: tuple) -> tup
     (features, channels), (high, wide), lanes = weight[:2], [-(-size // 2) for size in result[2:]], _lanes()
     whole, blocks, columns = x[0] * high, features // _FEATURES, channels + lanes
     rows = -(-whole // -(-whole // max(1, _SUMMED // wide)))
-    chunks, workers, lines_size = (
-        -(-whole // rows),
-        min(_WORKERS, blocks),
-        (2 * min(rows, high) + 2) * (2 * wide + 2) * lanes,
-    )
+    chunks = -(-whole // rows)
+    workers = min(_WORKERS, blocks)
+    lines_size = (2 * min(rows, high) + 2) * (2 * wide + 2) * lanes
     taps_step, tiles_step, step = _FEATURES * rows * wide + lanes, rows * wide * columns, _FEATURES * columns
     together = max(1, min(chunks, _TOGETHER // (16 * (blocks * taps_step + tiles_step))))
     sizes = (

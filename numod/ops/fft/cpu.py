@@ -189,6 +189,7 @@ def _launcher(
     root_count: int,
     scale: float,
 ) -> Callable | None:
+    """A function that transforms rows of n elements; None for sizes that this kernel does not support."""
     lanes, storage = _lanes(kind), kind.to_real().storage
     if storage.itemsize < 4 or 2 * n % lanes or not lanes <= n <= _LONGEST or rows < lanes or not _has_stages(n):
         return None

@@ -42,10 +42,8 @@ def launcher(
     """
     inputs, length, outputs = rows
     threads = device.backend.threads_per_row(2 * length)
-    text, signature = (
-        _text(factors, length, kind, dtypes, half, inverse, threads),
-        bind.signature(dtypes[0], kind, dtypes[1], numbers=3, others=("float64",)),
-    )
+    text = _text(factors, length, kind, dtypes, half, inverse, threads)
+    signature = bind.signature(dtypes[0], kind, dtypes[1], numbers=3, others=("float64",))
     run = bind.launcher(device, "fourier_block", text, signature, kind, outer * length, blocks=(outer, threads))
     return lambda x, roots, out: run(x, roots, out, outer, inputs, outputs, scale)
 

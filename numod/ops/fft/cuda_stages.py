@@ -128,10 +128,8 @@ def _transform(
     n = max(inputs, outputs)
     factors = _factors(n)
     if inner == 1 and cuda_shared.fits(n, factors, kind):
-        row, roots = (
-            cuda_shared.launcher(kind, device, factors, outer, (inputs, n, outputs), storages, half, inverse, scale),
-            [],
-        )
+        row = cuda_shared.launcher(kind, device, factors, outer, (inputs, n, outputs), storages, half, inverse, scale)
+        roots = []
 
         def run_block(source: object, target: object) -> None:
             roots[:] = roots or [device.backend.upload(_roots(n, inverse).astype(kind.storage))]
@@ -204,10 +202,8 @@ def _stages(
     for k, radix in enumerate(factors):
         first, last = k == 0, k == len(factors) - 1
         table_indices = tables[0], tables[1] if first else None, tables[2] if last else None
-        kinds, final = (
-            (storages[0] if first else kind.storage, storages[1] if last else kind.storage),
-            scale if last else 1.0,
-        )
+        kinds = (storages[0] if first else kind.storage, storages[1] if last else kind.storage)
+        final = scale if last else 1.0
         text = specialized(
             stage_kernel, RESULT=identity if kinds[1] == kind.storage else real_part, NUMBER=kind.storage,
             HALF=int(half and first), RADIX=radix, ROOTS=length,

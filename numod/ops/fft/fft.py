@@ -34,12 +34,10 @@ class Transform(Op):
     ) -> None:
         super().__init__(name)
         self.parameters = ("dims", "norm", *rest.split())
-        self.compute, self.length, self.complex_result, self.gradients = (
-            compute,
-            length,
-            complex_result,
-            {"x": gradient},
-        )
+        self.compute = compute
+        self.length = length
+        self.complex_result = complex_result
+        self.gradients = {"x": gradient}
 
     @property
     def takes(self) -> str:

@@ -22,7 +22,7 @@ from ...kernel.registers.primitives import fold_rows_sum
 def average_kernel(x, out, counts_borders, divisor, pool: Pooling, *, LINES):
     """out = the sum of each window, divided by its size with padding (counts_borders), its size without, or a divisor.
 
-    LINES: see `max_pool_kernel`.
+    With LINES, a task computes a row of outputs, else one output.
     """
     for task in parallel_range(pool.planes * pool.out_d * pool.out_h * pool.out_w // (pool.out_w if LINES else 1)):
         begin = int64(task) * (pool.out_w if LINES else 1)
@@ -60,7 +60,10 @@ def average_pool_rows(
     x, out, folded, table, sizes, workers, row_size, margin, counts_borders, divisor, pool: Pooling, *,
     fold_windows_of_row, BLOCK, REGULAR,
 ):  # fmt: skip
-    """Average pooling of floats by rows (see `max_pool_rows`). sizes (out_w) = the columns counted in each window."""
+    """Average pooling of floats by rows, as `max_pool_kernels.max_pool_rows` does.
+
+    sizes (out_w) = the columns counted in each window.
+    """
     fill_windows(table, pool, counts_borders)
     for ow in range(pool.out_w):
         start, stop = window_bounds(ow, pool.width, pool.out_w, pool.stride_w, pool.pad_w, 1, pool.kernel_w)

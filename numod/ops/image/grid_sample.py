@@ -345,6 +345,7 @@ def _size_error(spatial: tuple, sizes: dict) -> str | None:
 def _plan(
     name: str, kernel: Callable, arguments: tuple, out: Layout, shape: tuple, grid: Layout, parameters: tuple
 ) -> Plan:
+    """A plan of one of the kernels, specialised for the modes and the number of spatial dimensions."""
     if out.size == 0:
         return Plan(out, lambda *_: None)
     mode, padding, corners, orders = parameters
@@ -370,10 +371,8 @@ def _plan(
     if kernel is not slope_kernel:
         constants |= zip(("ORDER_D", "ORDER_H", "ORDER_W"), (0, 0, 0, *orders)[-3:])
     text = specialized(kernel, **constants)  # constants: loops over taps are unrolled
-    arrays, numbers = (
-        len(arguments) + 1,
-        (images, channels, samples, *(1, *sizes)[-3:], int(corners), units, workers),
-    )
+    arrays = len(arguments) + 1
+    numbers = (images, channels, samples, *(1, *sizes)[-3:], int(corners), units, workers)
     signature = bind.signature(*[out] * arrays, "int64", out, numbers=len(numbers))
     launch = bind.launcher(
         out.device, name, text, signature, out.dtype, max(images * samples * count * (channels + 4), out.size)

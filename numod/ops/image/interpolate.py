@@ -132,10 +132,8 @@ class Resample(Op):
             width,
             -(-inner // width),
         )
-        signature, text = (
-            bind.signature(x, "int64", x, x, numbers=len(numbers)),
-            specialized(kernel, **ones(x, inner=inner)),
-        )
+        signature = bind.signature(x, "int64", x, x, numbers=len(numbers))
+        text = specialized(kernel, **ones(x, inner=inner))
         launch = bind.launcher(
             x.device, f"{self.name}{'_back' * back}", text, signature, x.dtype, taps * max(x.size, out.size)
         )

@@ -188,10 +188,8 @@ class MaxPool(_Pool):
         kernel, numbers, scratch = partial(max_pool_kernel, LINES=not x.device.backend.is_gpu), (), ()
         if _in_lines(x) and index is dtypes.int32:
             numbers, (folded, table) = self._lines(x, parameters)
-            kernel, scratch = (
-                _by_lines(max_pool_rows_with_indices, "argmax", parameters),
-                (folded, (folded[0], index.storage), table),
-            )
+            kernel = _by_lines(max_pool_rows_with_indices, "argmax", parameters)
+            scratch = (folded, (folded[0], index.storage), table)
         return self._plan(
             kernel, results, (x.storage, x.storage, index.storage), x.shape, shape, parameters, numbers, scratch
         )
@@ -300,13 +298,12 @@ class AvgPool(_Pool):
         inner, outer = (out.shape, x.shape) if self.backward else (x.shape, out.shape)
         numbers, scratch = (int(parameters[5]), parameters[6]), ()
         on_gpu = x.device.backend.is_gpu
-        kernel = (
-            partial(average_kernel, LINES=not on_gpu)
-            if not self.backward
-            else average_gradient_elements
-            if on_gpu
-            else average_gradient_kernel
-        )
+        if not self.backward:
+            kernel = partial(average_kernel, LINES=not on_gpu)
+        elif on_gpu:
+            kernel = average_gradient_elements
+        else:
+            kernel = average_gradient_kernel
         ndim = len(parameters[4])
         # global pooling
         whole = prod(outer[-ndim:]) == 1 and parameters[0] == tuple(inner[-ndim:]) and not any(parameters[2])
@@ -317,15 +314,15 @@ class AvgPool(_Pool):
             kernel = average_planes_gradient if self.backward else average_planes
         elif not self.backward and _in_lines(x):
             line_numbers, scratch = self._lines(x, parameters)
-            kernel, numbers, scratch = (
-                _by_lines(average_pool_rows, "sum", parameters),
-                (*line_numbers, *numbers),
-                (*scratch, (parameters[4][-1], x.storage)),
-            )
+            kernel = _by_lines(average_pool_rows, "sum", parameters)
+            numbers = (*line_numbers, *numbers)
+            scratch = (*scratch, (parameters[4][-1], x.storage))
         return self._plan(kernel, (out,), (x.storage, x.storage), inner, outer, parameters, numbers, scratch)
 
 
 def _gradient_by(op: Callable) -> Callable:
+    """The gradient function of average pooling that runs the op that `op()` returns."""
+
     def gradient(
         g: object,
         kernel: tuple,
@@ -344,11 +341,9 @@ def _gradient_by(op: Callable) -> Callable:
     return gradient
 
 
-max_pool, max_pool_values, place_gradient = (
-    MaxPool("max_pool"),
-    MaxPoolValues("max_pool_values"),
-    PlaceGradient("place_gradient"),
-)
+max_pool = MaxPool("max_pool")
+max_pool_values = MaxPoolValues("max_pool_values")
+place_gradient = PlaceGradient("place_gradient")
 average_pool, average_pool_gradient = AvgPool("average_pool", False), AvgPool("average_pool_gradient", True)
 average_pool.gradients = {"x": _gradient_by(lambda: average_pool_gradient)}
 average_pool_gradient.gradients = {"d_out": _gradient_by(lambda: average_pool)}

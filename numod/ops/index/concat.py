@@ -88,9 +88,9 @@ class Stack(Cat):
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         (dim,) = parameters
-        line = lambda sizes: (*sizes[:dim], 1, *sizes[dim:])  # noqa: E731
+        unsqueezed = lambda sizes: (*sizes[:dim], 1, *sizes[dim:])  # noqa: E731
         return super().prepare(
-            tuple(layout(line(x.shape), x.dtype, x.device, line(x.strides)) for x in arguments), parameters
+            tuple(layout(unsqueezed(x.shape), x.dtype, x.device, unsqueezed(x.strides)) for x in arguments), parameters
         )
 
     def _parts(self, wanted: list[int]) -> Callable:
@@ -118,11 +118,9 @@ def _join_text(count: int) -> str:
 
 def _small_join(out: Layout, dim: int, sizes: list[int]) -> Plan:
     """The plan of a join of small dense tensors: a launch copies several, since launches would dominate."""
-    outer, inner, at_once = (
-        prod(out.shape[:dim]),
-        prod(out.shape[dim + 1 :]),
-        len(sizes) if len(sizes) <= _FEW else _AT_ONCE,
-    )
+    outer = prod(out.shape[:dim])
+    inner = prod(out.shape[dim + 1 :])
+    at_once = len(sizes) if len(sizes) <= _FEW else _AT_ONCE
     signature = bind.signature(*[out] * (at_once + 1), numbers=at_once + 3)
     run = bind.launcher(out.device, "join", _join_text(at_once), signature, out.dtype, out.size)
     launches, lengths = [], [n * inner for n in sizes]
@@ -146,6 +144,7 @@ def _small_join(out: Layout, dim: int, sizes: list[int]) -> Plan:
 
 
 def _copy(source: Layout, part: Layout) -> tuple[Callable, tuple]:
+    """The (launch, constants) that copy an input to its part of the result."""
     return plan_loop(_copying(source.dtype, part.dtype), "copy", source.device, [source], (part,), tuple(source.shape))
 
 
@@ -156,6 +155,8 @@ def _copying(source: DType, result: DType) -> writer.Loop:
 
 
 def _one_by_one(parts: list) -> Callable:
+    """A launch that copies each input by a kernel. `parts` are (launch, constants, offset in the result)."""
+
     def launch(*buffers: object) -> None:
         *sources, out = buffers
         for source, (run, constants, offset) in zip(sources, parts):

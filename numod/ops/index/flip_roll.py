@@ -76,10 +76,8 @@ class _Neighbours(Op):
 
     def prepare(self, arguments: tuple[Layout], parameters: tuple) -> Plan:
         (x,), (dims, *numbers) = arguments, parameters
-        out, sizes = (
-            layout(tuple(x.shape), x.dtype, x.device),
-            tuple(map(prod, (x.shape[: dims[0]], x.shape[dims[0] : dims[-1] + 1], x.shape[dims[-1] + 1 :]))),
-        )
+        out = layout(tuple(x.shape), x.dtype, x.device)
+        sizes = tuple(map(prod, (x.shape[: dims[0]], x.shape[dims[0] : dims[-1] + 1], x.shape[dims[-1] + 1 :])))
         if out.size == 0:
             return Plan(out, lambda *_: None)
         constants, array = (*sizes, *numbers), x.storage

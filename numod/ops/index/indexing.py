@@ -1,7 +1,7 @@
 """Reading and writing by index tensors along one dimension: gather, scatter, index_select, index_add, bags, nonzero.
 
 Dense tensors are seen as (outer, n, inner); indices are int64 and checked by the caller. Advanced indexing of several
-dimensions is reduced to these ops by linear indices (`core.indexing`).
+dimensions is reduced to these ops by linear indices (`core.index.indexing`).
 
 Writes to an element are in the order of the indices, since a column (outer, inner) belongs to one task. On a GPU,
 additions use one thread per element of the source and atomics, in any order: sums of floats may differ in rounding from
@@ -283,21 +283,17 @@ class Gather(Op):
         if out.size == 0:
             return Plan(out, lambda *_: None)
         outer, n, inner = split(x.shape, dim)
-        m = (
-            index.shape[dim]
-            if self.kernel is gather_kernel and index.ndim
-            else prod(index.shape)
-            if self.kernel is index_select_kernel
-            else 1
-        )
+        if self.kernel is gather_kernel and index.ndim:
+            m = index.shape[dim]
+        elif self.kernel is index_select_kernel:
+            m = prod(index.shape)
+        else:
+            m = 1
         on_gpu, kernel = x.device.backend.is_gpu, self.kernel
-        kernel = (
-            gather_runs_kernel
-            if kernel is gather_kernel and not on_gpu
-            else index_select_elements
-            if kernel is index_select_kernel and on_gpu
-            else kernel
-        )
+        if kernel is gather_kernel and not on_gpu:
+            kernel = gather_runs_kernel
+        elif kernel is index_select_kernel and on_gpu:
+            kernel = index_select_elements
         numbers = (outer, n, inner, m) if on_gpu else (outer, n, inner, m, min(m, -(-_PARTS // outer)))
         source = specialized(kernel, **ones(x, **dict(zip(("inner", "m", "parts"), numbers[2:]))))
         source = source if on_gpu else by_half_registers(source)
@@ -316,11 +312,12 @@ class Scatter(Op):
         slabs = self.kernels is _SLABS
         if slabs and len(sizes["i"]) > 1:
             return f"index must have one dimension, got {len(sizes['i'])}"
-        if (
-            (arguments[1].shape[:1] or (1,))[0] != (sizes["s"] or (1,))[parameters[0] if sizes["s"] else 0]
-            if slabs
-            else sizes["i"] != sizes["s"]
-        ):
+        if slabs:
+            n_indices, n_slabs = (sizes["i"] or (1,))[0], sizes["s"][parameters[0]] if sizes["s"] else 1
+            fits = n_indices == n_slabs
+        else:
+            fits = sizes["i"] == sizes["s"]
+        if not fits:
             return f"index of shape {sizes['i']} and source of shape {sizes['s']} do not fit"
         return differ_beside(sizes["x"], sizes["s"], parameters[0])
 
@@ -386,10 +383,8 @@ class Scatter(Op):
         last element that is put, or a sum.
         """
         empty = x.device.empty
-        signature, texts = (
-            bind.signature(x, "int64", x, kind, numbers=4),
-            [_atomic(kernel, write, shares_last=True) for write in writes],
-        )
+        signature = bind.signature(x, "int64", x, kind, numbers=4)
+        texts = [_atomic(kernel, write, shares_last=True) for write in writes]
         steps = [bind.launcher(x.device, self.name, text, signature, x.dtype, source.size) for text in texts]
 
         def launch(x_data: object, index: object, source_data: object, *sizes: int) -> None:
@@ -557,6 +552,7 @@ gather = Gather(
 index_select = Gather(
     "index_select", index_select_kernel, lambda g, layout, index, dim: _added_at(g, layout, index, dim)
 )
+# writes of whole slabs of x at one index each, and of elements
 _SLABS, _ELEMENTS = (index_add_kernel, index_add_elements), (scatter_add_kernel, scatter_add_elements)
 # by indices computed internally
 select_known = Gather("select_known", index_select_kernel, index_select.gradients["x"])

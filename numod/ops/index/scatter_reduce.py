@@ -158,11 +158,10 @@ class ScatterReduce(Op):
         return Plan(out, launch, (*sizes, width, blocks))
 
     def _by_elements(self, x: Layout, source: Layout, reduce: str) -> Callable:
+        """A launch with a thread for each element of the source, which updates `out` by compare-and-swap."""
         bits, bits_of, number_of = _SWAPPED[x.dtype]
-        bits, text = (
-            np.dtype(bits),
-            specialized(scatter_reduce_elements, combine=KINDS[reduce], bits_of=bits_of, number_of=number_of),
-        )
+        bits = np.dtype(bits)
+        text = specialized(scatter_reduce_elements, combine=KINDS[reduce], bits_of=bits_of, number_of=number_of)
         start = bind.launcher(
             x.device, f"{self.name}_start", specialized(start_kernel), bind.signature(x, x, numbers=1), x.dtype, x.size
         )

@@ -91,6 +91,7 @@ def _trailing_update(a: Layout) -> Callable:
 
 
 def _cholesky(a: Layout, results: tuple) -> Callable:
+    """A function that factors matrices: one block for each small one, panels over many blocks for large ones."""
     n, matrices, panels, empty = a.shape[-1], _batch(a), _large_panels(a), a.device.empty
     if not panels:
         run = _block_per_matrix(
@@ -127,6 +128,7 @@ def _cholesky(a: Layout, results: tuple) -> Callable:
 
 
 def _lu(a: Layout, results: tuple, pivoted: bool = True) -> Callable:
+    """A function that computes LU: one block for each small matrix, panels over many blocks for large ones."""
     (m, n), matrices, panels, empty = a.shape[-2:], _batch(a), _large_panels(a), a.device.empty
     if not panels:
         run = _block_per_matrix(
@@ -175,9 +177,9 @@ def _lu_factors(a: Layout) -> Callable:
 def _solve(a: Layout, b: Layout, results: tuple) -> Callable:
     """Solve by LU: reorder the rows of b, then substitute twice. For an inverse, b is the identity (no buffer)."""
     out, n, columns, empty = results[0], a.shape[-1], b.shape[-1], a.device.empty
-    factor, reorder = (
-        _lu_factors(a),
-        _thread_launcher(a, "reordered", kernels.reordered_kernel, bind.signature(_INT64, a, a, numbers=4), b.size),
+    factor = _lu_factors(a)
+    reorder = _thread_launcher(
+        a, "reordered", kernels.reordered_kernel, bind.signature(_INT64, a, a, numbers=4), b.size
     )
     forward, backward = (solve_triangular.prepare((a, out), flags) for flags in ((False, True), (True, False)))
 
@@ -220,12 +222,10 @@ def _det(a: Layout, results: tuple) -> Callable:
 
 def _geqrf(a: Layout, results: tuple) -> Callable:
     (m, n), matrices = a.shape[-2:], _batch(a)
-    run, float_info = (
-        _block_per_matrix(
-            a, "qr", kernels.qr_kernel, bind.signature(a, a, a, numbers=3, others=("float64",)), matrices, m * n
-        ),
-        dtypes.finfo(a.dtype),
+    run = _block_per_matrix(
+        a, "qr", kernels.qr_kernel, bind.signature(a, a, a, numbers=3, others=("float64",)), matrices, m * n
     )
+    float_info = dtypes.finfo(a.dtype)
     return lambda x, packed, tau: run(x, packed, tau, matrices, m, n, float_info.tiny / float_info.eps)
 
 
@@ -274,6 +274,7 @@ def _jacobi_rounds(a: Layout, count: int, length: int) -> tuple[Callable, int]:
 
 
 def _eigh(a: Layout, results: tuple, lower: bool) -> Callable:
+    """A function that computes eigenvalues and eigenvectors of Hermitian matrices by Jacobi rotations."""
     n, matrices, empty, real = a.shape[-1], _batch(a), a.device.empty, results[0].storage
     tolerance = dtypes.finfo(a.dtype).eps
     if _large_panels(a):
@@ -295,13 +296,11 @@ def _eigh(a: Layout, results: tuple, lower: bool) -> Callable:
 
 def _large_eigh(a: Layout, results: tuple, lower: int) -> Callable:
     """Eigenvalues and -vectors by the SVD of the positive definite matrix that `hermitian_begin_kernel` makes."""
-    n, matrices, empty, real, threads_per_row = (
-        a.shape[-1],
-        _batch(a),
-        a.device.empty,
-        results[0].storage,
-        a.device.backend.threads_per_row,
-    )
+    n = a.shape[-1]
+    matrices = _batch(a)
+    empty = a.device.empty
+    real = results[0].storage
+    threads_per_row = a.device.backend.threads_per_row
     begin = _block_per_task(
         a,
         "eigh_begin",
@@ -321,12 +320,10 @@ def _large_eigh(a: Layout, results: tuple, lower: int) -> Callable:
     (rounds, pairs), order, tolerance = _jacobi_rounds(a, n, n), _sorter(a, n, n), _orthogonality(a, n)
 
     def eigh(x: object, values: object, vectors: object = None) -> object:
-        work, w, scales, unsorted = (
-            empty(a.size, a.storage),
-            empty(a.size, a.storage),
-            empty(matrices, real),
-            empty(matrices * n, real),
-        )
+        work = empty(a.size, a.storage)
+        w = empty(a.size, a.storage)
+        scales = empty(matrices, real)
+        unsorted = empty(matrices * n, real)
         info = empty(matrices, _INT32)
         begin(x, work, w, scales, matrices, n, lower)
         rotations = rounds(w, w, 0, tolerance)
@@ -382,12 +379,10 @@ def _svdvals(a: Layout, results: tuple, vectors: bool = False) -> Callable:
         (rounds, pairs), order = _jacobi_rounds(a, count, length), _sorter(a, count, length)
 
         def large(x: object, values: object, *vectors_out: object) -> object:
-            w, v, scales, norms = (
-                empty(a.size, a.storage),
-                empty(matrices * count * count, a.storage),
-                empty(matrices, real),
-                empty(matrices * count, real),
-            )
+            w = empty(a.size, a.storage)
+            v = empty(matrices * count * count, a.storage)
+            scales = empty(matrices, real)
+            norms = empty(matrices * count, real)
             info, (long, short) = empty(matrices, _INT32), vectors_out or (w, v)
             begin(x, w, v, scales, matrices, m, n)
             rotations = rounds(w, v, int(vectors), tolerance)
@@ -451,11 +446,9 @@ def _pinv(a: Layout, results: tuple, atol: float, rtol: float, hermitian: bool =
     )
 
     def pinv(x: object, out: object, rank: object = None) -> object:
-        u, s, vh = (
-            empty(matrices * m * count, a.storage),
-            empty(matrices * count, real),
-            empty(matrices * count * n, a.storage),
-        )
+        u = empty(matrices * m * count, a.storage)
+        s = empty(matrices * count, real)
+        vh = empty(matrices * count * n, a.storage)
         info = decompose(x, u, s, vh)
         run(u, s, vh, out, empty(matrices, _INT64) if rank is None else rank, a.size, m, n, count, atol, rtol)
         return info

@@ -15,7 +15,7 @@ from .cuda_block_kernels import subtract_panel, block_argmax
 def subtract_column(panel, panel_at, m, i, row, first, end, factor):
     """Subtract factor * row `row` from row i, in columns `first` to `end` of the panel at `panel_at`.
 
-    Columns are m elements apart. Reads four elements before it writes any, as `rotate_rows` does.
+    Columns are m elements apart. Four elements are read before any is written, so that the loads overlap.
     """
     j = first
     while j + 3 < end:
@@ -40,9 +40,9 @@ def cholesky_panel_kernel(x, out, info, tasks, parts, n, first, end, *, GROUPS, 
     """Compute columns `first` to `end` of L in out (matrices, n, n) from the lower triangles of x.
 
     The contributions of earlier columns are subtracted from x already. Below the corner, L is stored in x too, and its
-    conjugate above the diagonal of x. info: as in `cholesky_kernel`. Each of the `parts` blocks of a matrix factors the
-    corner by itself in shared memory, then takes GROUPS of the rows below at a time, one per group of threads. There is
-    one barrier per column: the divisions by the roots of the pivots follow the last column.
+    conjugate above the diagonal of x. info: as in `cuda_block_kernels.cholesky_kernel`. Each of the `parts` blocks of a
+    matrix factors the corner by itself in shared memory, then takes GROUPS of the rows below at a time, one per group
+    of threads. There is one barrier per column: the divisions by the roots of the pivots follow the last column.
     """
     corner = shared_array(
         LANES * LANES + LANES, NUMBER, SHARED

@@ -215,6 +215,7 @@ def _pinv(a: np.ndarray, atol: float, rtol: float, hermitian: bool) -> np.ndarra
 
 
 def _pinv_and_rank(a: np.ndarray, atol: float, rtol: float, hermitian: bool) -> tuple:
+    """(pseudoinverse, number of singular values that exceed the tolerances)."""
     if a.size == 0:
         return np.zeros_like(a.swapaxes(-1, -2)), np.zeros(a.shape[:-2], np.int64)
     u, s, vh = np.linalg.svd(a, full_matrices=False, hermitian=hermitian)
@@ -237,14 +238,14 @@ def _lstsq(a: np.ndarray, b: np.ndarray, rtol: float) -> tuple:
     r, right_side = r[..., :size, :size], r[..., :size, size:]
     inverse = _substituted(r, np.broadcast_to(np.eye(size, dtype=a.dtype), r.shape), True, False)
     if (np.linalg.norm(r, axis=(-2, -1)) * np.linalg.norm(inverse, axis=(-2, -1)) * rtol < 1).all():
-        return _substituted(r, right_side, True, False) if tall else q @ (_adjoint(inverse) @ b), np.full(
-            a.shape[:-2], size
-        )
+        solution = _substituted(r, right_side, True, False) if tall else q @ (_adjoint(inverse) @ b)
+        return solution, np.full(a.shape[:-2], size)
     inverse, rank = _pinv_and_rank(a, 0.0, rtol, False)
     return inverse @ b, rank
 
 
 def _geqrf(a: np.ndarray) -> tuple:
+    """(R above the Householder vectors, their factors)."""
     packed, tau = np.linalg.qr(a, "raw")
     return packed.swapaxes(-1, -2), tau
 
@@ -258,6 +259,7 @@ def _ldl_solve(ld: np.ndarray, pivots: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _ldl_solve_one(ld: np.ndarray, pivots: np.ndarray, x: np.ndarray) -> None:
+    """Solve (L D L^T) x = b in place of x, with blocks of D of one or two rows."""
     n, k, blocks = len(ld), 0, []
     while k < n:
         size, row = (1, pivots[k] - 1) if pivots[k] > 0 else (2, -pivots[k] - 1)

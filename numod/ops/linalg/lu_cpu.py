@@ -90,11 +90,9 @@ def lu(a: np.ndarray, pivoted: bool) -> tuple[np.ndarray, ...]:
     a is (..., M, N).
     """
     packed, (*batch, m, n) = np.array(a, order="C"), a.shape
-    pivots, info, order = (
-        np.empty((*batch, min(m, n)), np.int32),
-        np.empty(batch, np.int32),
-        np.empty((*batch, m), np.int64),
-    )
+    pivots = np.empty((*batch, min(m, n)), np.int32)
+    info = np.empty(batch, np.int32)
+    order = np.empty((*batch, m), np.int64)
     launch = _launcher(lu_kernel, packed.dtype, packed.size * min(m, n), ("int32", "int32", "int64"), 4)
     launch(*(array.reshape(-1) for array in (packed, pivots, info, order)), prod(batch), m, n, int(pivoted))
     return packed, pivots, info, order
@@ -201,10 +199,8 @@ def ldl(a: np.ndarray) -> tuple[np.ndarray, ...]:
 def _launcher(
     kernel: Callable, dtype: np.dtype, work: int, results: tuple[str, ...], numbers: int, others: tuple[str, ...] = ()
 ) -> Callable:
-    name, signature = (
-        kernel.__name__.removesuffix("_kernel"),
-        bind.signature(dtype, *results, numbers=numbers, others=others),
-    )
+    name = kernel.__name__.removesuffix("_kernel")
+    signature = bind.signature(dtype, *results, numbers=numbers, others=others)
     # fused multiply-adds would leave residues where D must become zero
     exact = {"fastmath": frozenset()} if kernel is ldl_kernel else {}
     return bind.launcher(device("cpu"), name, specialized(kernel), signature, dtypes.from_numpy(dtype), work, **exact)

@@ -113,6 +113,6 @@ band, triangle = Band("band"), Triangle("triangle_indices")
 
 
 def _clipped_sum(last: int, limit: int) -> int:
-    """The sum of 1, 2, … last, each of them at most `most`; 0 if `last` is not positive."""
+    """The sum of 1, 2, … last, each of them at most `limit`; 0 if `last` is not positive."""
     last, limit = max(last, 0), min(limit, max(last, 0))
     return limit * (limit + 1) // 2 + (last - limit) * limit

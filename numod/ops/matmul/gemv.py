@@ -80,19 +80,15 @@ def vector_product(
     if a.device.backend.is_gpu or min(rows, columns) > 1:
         return None
     if rows == 1:  # the matrix's steps along inner, outer and batch; the vector's along batch and inner
-        steps, count, vector, order = (
-            (*b.strides[-2:], b_batch),
-            columns,
-            (a_batch, a.strides[-1]),
-            ("vector", "matrix"),
-        )
+        steps = (*b.strides[-2:], b_batch)
+        count = columns
+        vector = (a_batch, a.strides[-1])
+        order = ("vector", "matrix")
     else:
-        steps, count, vector, order = (
-            (a.strides[-1], a.strides[-2], a_batch),
-            rows,
-            (b_batch, b.strides[-2]),
-            ("matrix", "vector"),
-        )
+        steps = (a.strides[-1], a.strides[-2], a_batch)
+        count = rows
+        vector = (b_batch, b.strides[-2])
+        order = ("matrix", "vector")
     if 1 not in steps[:2]:
         return None
     function, step = (vector_dots, steps[1]) if steps[0] == 1 else (vector_rows, steps[0])

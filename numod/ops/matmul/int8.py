@@ -148,12 +148,10 @@ def _tiled(a: Layout, out: Layout, sizes: tuple) -> object:
     source = specialized(tiled_product, **constants)
     signature = bind.signature(a, "int8", "int32", "uint32", "uint32", "int32", "int32", numbers=len(sizes) + 1)
     run = bind.launcher(a.device, "bytes", source, signature, dtypes.float32, rows * columns * inner // 16)
-    groups, padded_rows, word, number = (
-        -(-inner // group),
-        -(-rows // registers.rows) * registers.rows,
-        np.dtype("uint32"),
-        np.dtype("int32"),
-    )
+    groups = -(-inner // group)
+    padded_rows = -(-rows // registers.rows) * registers.rows
+    word = np.dtype("uint32")
+    number = np.dtype("int32")
     scratch = a.device.backend.scratch
 
     def launch(a_data: object, b_data: object, out_data: object) -> None:

@@ -423,6 +423,7 @@ def _linear_loops(x: Layout, weight: Layout, has_bias: bool) -> tuple[Callable, 
 
 
 def _check_factors(name: str, a: Layout, b: Layout, inner: int, hint: str = "") -> None:
+    """Raise unless two matrices can be multiplied."""
     if a.shape[-1] != inner:
         swapped = b.ndim >= 2 and name == "matmul" and b.shape[-1] == a.shape[-1]
         hint = "; did you mean b.mT?" if swapped else hint
@@ -443,8 +444,6 @@ def _check_factors(name: str, a: Layout, b: Layout, inner: int, hint: str = "") 
 
 matmul = Matmul("matmul")
 linear = Linear("linear")
-pack_columns, packed_matmul, packed_linear = (
-    PackColumns("pack_columns"),
-    PackedMatmul("packed_matmul"),
-    PackedLinear("packed_linear"),
-)
+pack_columns = PackColumns("pack_columns")
+packed_matmul = PackedMatmul("packed_matmul")
+packed_linear = PackedLinear("packed_linear")

@@ -15,7 +15,7 @@ BUSY = 264  # blocks that occupy a GPU: an H200 has 132 multiprocessors
 
 
 def divisor(n: int, limit: int) -> int:
-    """The greatest divisor of n up to `most`."""
+    """The greatest divisor of n up to `limit`."""
     return next(candidate for candidate in range(max(limit, 1), 0, -1) if n % candidate == 0)
 
 

@@ -135,12 +135,10 @@ class GroupNormGradient(Norm):
     """(dx, partial) of GroupNorm: partial (images, 2, channels) has the terms of dweight and dbias for each image."""
 
     takes = "d_out[n c *s]:f x[n c *s] weight?[c] mean[r] rstd[r]; groups=1.."
-    inputs, outputs, parameters, differentiable = (
-        ("d_out", "x", "weight", "mean", "rstd"),
-        ("dx", "partial"),
-        ("groups",),
-        False,
-    )
+    inputs = ("d_out", "x", "weight", "mean", "rstd")
+    outputs = ("dx", "partial")
+    parameters = ("groups",)
+    differentiable = False
 
     def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
         """See `Op.check`."""
@@ -181,6 +179,7 @@ def _gradients(
     wanted: tuple,
     recording: bool,
 ) -> tuple:
+    """Gradients by the kernel, or composed of tensor operations if they will be differentiated."""
     g = grads[0].contiguous()
     if recording:
         images, channels, n = planes(x._layout)

@@ -444,12 +444,10 @@ class RowNormGradient(Norm):
     """(dx, partial) of RowNorm: partial (workers, 2, n) has partial sums of dweight and dbias if `summed`, else 0."""
 
     takes = "d_out[*l n]:f x[*l n] weight?[n] mean[r] rstd[r]; summed=flag"
-    inputs, outputs, parameters, differentiable = (
-        ("d_out", "x", "weight", "mean", "rstd"),
-        ("dx", "partial"),
-        ("summed",),
-        False,
-    )
+    inputs = ("d_out", "x", "weight", "mean", "rstd")
+    outputs = ("dx", "partial")
+    parameters = ("summed",)
+    differentiable = False
 
     def __init__(self, name: str, centred: bool) -> None:
         super().__init__(name)

@@ -265,10 +265,8 @@ def _launch(name: str, x: Layout, dim: int, least: bool) -> Callable:
         run = launcher(columns_kernel, (places,), 7, x.size)
         numbers, empty = (outer, inner, outer_step, n, step, -(-inner // _TILE), argminmax.LINES), x.device.empty
         return lambda x_data, values, indices: run(x_data, values, indices, empty(outer * inner, places), *numbers)
-    run, numbers = (
-        launcher(lines_kernel, (), 7, work),
-        (outer, inner, outer_step, inner_step, n, step, inner if flat else -(-inner // _RUN)),
-    )
+    run = launcher(lines_kernel, (), 7, work)
+    numbers = (outer, inner, outer_step, inner_step, n, step, inner if flat else -(-inner // _RUN))
     return lambda x_data, values, indices: run(x_data, values, indices, *numbers)
 
 
@@ -286,10 +284,8 @@ def _by_teams(x: Layout, name: str, least: bool, shape: tuple) -> Callable:
     )
     if chunks == 1:
         return lambda x_data, values, indices: run(x_data, indices, values, indices, *shape, 1, n, 0)
-    join, empty = (
-        block_reduce.launcher(x, name, kernel, signature, outer * inner, x.device.backend.threads_per_row(chunks)),
-        x.device.empty,
-    )
+    join = block_reduce.launcher(x, name, kernel, signature, outer * inner, x.device.backend.threads_per_row(chunks))
+    empty = x.device.empty
 
     def launch(x_data: object, values: object, indices: object) -> None:
         extrema, positions = empty(parts, x.storage), empty(parts, np.dtype(np.int64))

@@ -64,11 +64,9 @@ class Nll(Op):
     """(loss, weight_sum, invalid): the loss, the sum of the weights used, and the number of targets out of range."""
 
     takes = "x[n c *s]:f target[n *s]:int64 weight?[c]; ignore_index=int reduction=none|mean|sum"
-    inputs, outputs, parameters = (
-        ("x", "target", "weight"),
-        ("loss", "weight_sum", "invalid"),
-        ("ignore_index", "reduction"),
-    )
+    inputs = ("x", "target", "weight")
+    outputs = ("loss", "weight_sum", "invalid")
+    parameters = ("ignore_index", "reduction")
     results_with_gradient = 1
     gradients = {
         "x": lambda grads, target, weight, weight_sum, layout, ignore_index,
@@ -128,7 +126,10 @@ class NllGradient(Op):
 def _launch(
     name: str, kernel: Callable, signature: str, first: Layout, shape: tuple, weight: Layout | type, parameters: tuple
 ) -> tuple:
-    """A launcher and its constants. Without a weight, the first array is passed instead and not read."""
+    """A launcher and its constants: (outer, classes, inner) of `shape`, then those of the kernel.
+
+    Without a weight, the first array is passed instead and not read.
+    """
     run = bind.launcher(first.device, name, specialized(kernel), signature, first.dtype, 0)
     constants = (
         *split(shape, 1),

@@ -147,6 +147,7 @@ def _restore(tensor: object, dims: tuple, keepdim: bool) -> object:
 
 
 def _plan(fold: folds.Fold, name: str, x: Layout, dims: tuple[int, ...], out: Layout) -> tuple[Callable, tuple]:
+    """The (launch, constants) of a reduction over `dims`, by the kernel that suits the strides and sizes."""
     outer_dims = [d for d in range(x.ndim) if d not in dims]
     outer_sizes, (outer_steps,) = emit.collapse([x.shape[d] for d in outer_dims], [[x.strides[d] for d in outer_dims]])
     # in memory order
@@ -240,6 +241,7 @@ def _rows(
     count: int,
     joined: bool = False,
 ) -> tuple[Callable, tuple]:
+    """The (launch, constants) of a kernel that reduces each row, in `chunks` parts, by a thread or a block each."""
     inner, backend = emit.classes_of([inner_steps[-1:]]), x.device.backend
     chunk = -(-inner_sizes[-1] // chunks)
     chunk = chunk if chunks == 1 else -(-chunk // _LINE) * _LINE
@@ -314,6 +316,7 @@ def _columns(
     inner_step: int,
     count: int,
 ) -> tuple[Callable, tuple]:
+    """The (launch, constants) of a kernel that reduces a strided dimension for neighbouring outputs at once."""
     inner = emit.classes_of([outer_steps[-1:]])
     source, signature = folds.columns(
         fold, len(outer_sizes) - 1, inner, inner_size if inner_size < folds.STREAMS else 0

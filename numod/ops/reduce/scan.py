@@ -146,10 +146,8 @@ class Running(Op):
 
     def _by_columns(self, x: Layout, wide: dtypes.dtype, out: Layout, column_count: int) -> Callable:
         text = specialized(running_columns, COLUMNS=_COLUMNS, wide=wide.storage, identity=self.identity, join=self.join)
-        run, empty = (
-            bind.launcher(x.device, self.name, text, bind.signature(x, wide, out, numbers=3), x.dtype, x.size),
-            x.device.empty,
-        )
+        run = bind.launcher(x.device, self.name, text, bind.signature(x, wide, out, numbers=3), x.dtype, x.size)
+        empty = x.device.empty
         return lambda x_data, out_data, *sizes: run(x_data, empty(column_count, wide.storage), out_data, *sizes)
 
 

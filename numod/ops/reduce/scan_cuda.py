@@ -254,6 +254,7 @@ def extremes(x: Layout, name: str, least: bool, n: int) -> Callable:
 def _in_chunks(
     x: Layout, name: str, kernel: Callable, total_storages: tuple[np.dtype, ...], arrays: str, n: int
 ) -> Callable:
+    """A launch for few long rows: blocks scan chunks of a row, then add the totals of earlier chunks."""
     rows, threads, empty = x.size // n, block_reduce.sharing(x, n), x.device.empty
     tile = 16 * threads
     # a block scans the totals of the chunks in one iteration: at most 4 per thread

@@ -447,13 +447,11 @@ def _launcher(
     run = bind.launcher(
         x.device, name, source, ", ".join([*arrays, *numbers]), x.dtype, 16 * x.size, build.FAST_POINTWISE
     )
-    empty, size, column_count, x_at, out_at = (
-        x.device.empty,
-        x.size,
-        outer * inner,
-        names.index("x"),
-        names.index("out"),
-    )
+    empty = x.device.empty
+    size = x.size
+    column_count = outer * inner
+    x_at = names.index("x")
+    out_at = names.index("out")
 
     def launch(*arguments: object) -> None:
         strips = (empty(size, storage), empty(size, storage)) if transposed else (arguments[x_at], arguments[out_at])

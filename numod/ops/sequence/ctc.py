@@ -107,11 +107,9 @@ class Ctc(Op):
     """(loss (N), alpha) of log_probs. Only log_probs have a gradient."""
 
     takes = "x[t n c]:f targets[n s]:int64<c input_lengths[n]:int64 target_lengths[n]:int64; blank=0.. forgiving=flag"
-    inputs, parameters, outputs = (
-        ("x", "targets", "input_lengths", "target_lengths"),
-        ("blank", "forgiving"),
-        ("loss", "alpha"),
-    )
+    inputs = ("x", "targets", "input_lengths", "target_lengths")
+    parameters = ("blank", "forgiving")
+    outputs = ("loss", "alpha")
     results_with_gradient = 1
     gradients = {
         "x": lambda grads, x, targets, input_lengths, target_lengths, loss, alpha, blank, forgiving: ctc_gradient.apply(
@@ -150,10 +148,8 @@ class CtcGradient(Op):
         "grad_out[n]:f x[t n c] targets[n s]:int64<c input_lengths[n]:int64 target_lengths[n]:int64 loss[n] alpha[n "
         "t w]; blank=0.. forgiving=flag"
     )
-    inputs, parameters = (
-        ("grad_out", "x", "targets", "input_lengths", "target_lengths", "loss", "alpha"),
-        ("blank", "forgiving"),
-    )
+    inputs = ("grad_out", "x", "targets", "input_lengths", "target_lengths", "loss", "alpha")
+    parameters = ("blank", "forgiving")
     gradients = {
         "grad_out": lambda g, grad_out, x, targets, input_lengths, target_lengths, loss, alpha, blank, forgiving: (
             g

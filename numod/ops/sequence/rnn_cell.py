@@ -99,13 +99,11 @@ class Cell(Op):
         gates: int,
     ) -> None:
         super().__init__(name)
-        self.kernel, self.inputs, self.outputs, self.like, self.gates = (
-            kernel,
-            inputs,
-            outputs if len(outputs) > 1 else (),
-            like,
-            gates,
-        )
+        self.kernel = kernel
+        self.inputs = inputs
+        self.outputs = outputs if len(outputs) > 1 else ()
+        self.like = like
+        self.gates = gates
 
     @property
     def takes(self) -> str:

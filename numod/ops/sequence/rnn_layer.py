@@ -67,13 +67,11 @@ class Layer(Op):
         scratch: dict[str, str],
     ) -> None:
         super().__init__(name)
-        self.kernel, self.cell, self.inputs, self.results, self.scratch = (
-            kernel,
-            cell,
-            tuple(inputs.split()),
-            results,
-            scratch,
-        )
+        self.kernel = kernel
+        self.cell = cell
+        self.inputs = tuple(inputs.split())
+        self.results = results
+        self.scratch = scratch
         self.outputs = tuple(results)
         if "gates" in results:
             self.parameters = (*self.parameters, "keeps")  # whether a backward pass needs the gates
@@ -256,6 +254,7 @@ def _lstm_layer_gradients(
     reverse: bool,
     recording: bool,
 ) -> tuple:
+    """Gradients of an LSTM layer: by the kernel, or step by step if they will be differentiated."""
     d_states = _dense(grads[:2], (h, c))
     if not recording:
         if gates.shape[0] < h.shape[0]:  # the gates of one step only: a backward pass was not expected
@@ -289,6 +288,7 @@ def _gru_layer_gradients(
     reverse: bool,
     recording: bool,
 ) -> tuple:
+    """Gradients of a GRU layer: by the kernel, or step by step if they will be differentiated."""
     d_states = _dense(grads[:1], (h,))
     if not recording:
         if gates.shape[0] < h.shape[0]:

@@ -188,13 +188,11 @@ def by_digits(x: Layout, n: int, flip: int, take: Callable) -> Callable:
     """The launch of a sort of rows of n elements. take(x, values, indices, positions, size, n, start) writes the result
     for the positions at `start`.
     """
-    key, element, empty, rows, threads = (
-        key_storage(x.dtype),
-        x.storage.name,
-        x.device.empty,
-        x.size // n,
-        block_reduce.sharing(x, n),
-    )
+    key = key_storage(x.dtype)
+    element = x.storage.name
+    empty = x.device.empty
+    rows = x.size // n
+    threads = block_reduce.sharing(x, n)
     per_thread = 64 // key.itemsize
     tiles = -(-n // (per_thread * threads))
     counted = layout((rows, 256 * tiles), dtypes.int32, x.device)

@@ -412,12 +412,10 @@ def _packed(x: Layout, n: int, flip: int) -> Callable:
 
 def _merging(x: Layout, n: int, flip: int) -> Callable:
     """The launch for a GPU: blocks of threads sort runs, which are merged in rounds; or `radix_cuda` for long rows."""
-    key, element, empty, longest_run = (
-        key_storage(x.dtype),
-        x.storage.name,
-        x.device.empty,
-        x.device.backend.block_sort_size(),
-    )
+    key = key_storage(x.dtype)
+    element = x.storage.name
+    empty = x.device.empty
+    longest_run = x.device.backend.block_sort_size()
     run, rows = min(max(1 << (n - 1).bit_length(), 16), longest_run), x.size // n
     runs, threads = -(-n // run), min(x.device.backend.threads_per_row(8 * run), run // 2)
     if radix_cuda.suits(x, n, runs):

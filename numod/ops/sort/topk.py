@@ -201,6 +201,7 @@ def _flip_mask(key: np.dtype, descending: bool) -> int:
 
 
 def _first(x: Layout, rows: int, n: int, m: int, descending: bool) -> Callable:
+    """A launch that finds the m first elements of each row without sorting it."""
     tasks, key, empty = min(rows, TASKS), key_storage(x.dtype), x.device.empty
     flip = _flip_mask(key, descending)
     kernel = partial(first_kernel, reaches=less_or_equal if descending else greater_or_equal)

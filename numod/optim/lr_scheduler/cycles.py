@@ -132,10 +132,8 @@ class CyclicLR(LRScheduler):
         self.scale_mode = scale_mode if scale_fn is not None else "iterations" if mode == "exp_range" else "cycle"
         if cycle_momentum:
             self.use_beta1 = _uses_beta1(optimizer)
-            self.base_momentums, self.max_momentums = (
-                per_group("base_momentum", base_momentum, optimizer),
-                per_group("max_momentum", max_momentum, optimizer),
-            )
+            self.base_momentums = per_group("base_momentum", base_momentum, optimizer)
+            self.max_momentums = per_group("max_momentum", max_momentum, optimizer)
             if last_epoch == -1:
                 for group, low, high in zip(optimizer.param_groups, self.base_momentums, self.max_momentums):
                     _set_momentum(group, high)

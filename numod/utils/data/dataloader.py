@@ -125,6 +125,7 @@ class DataLoader(Generic[Sample]):
         return batches
 
     def _iterate_in_workers(self, source: Source, note: _Counter) -> WorkerPass:
+        """A pass over the data in worker processes, which are started if there are none."""
         from .pool import Workers, WorkerPass
 
         workers = self._workers
@@ -197,6 +198,7 @@ _EACH_READS_ALL = (
 
 
 def _context(value: BaseContext | str, num_workers: int) -> BaseContext:
+    """The multiprocessing context, given by itself or by the name of its start method."""
     if not num_workers:
         raise ValueError(
             "multiprocessing_context can only be used with multi-process loading (num_workers > 0), but got "
