@@ -107,9 +107,9 @@ class ExportedProgram:
         if dynamic is None:
             program = with_constants(program, names)
         else:
-            kept = {id(self.program.held[value]._storage) for value in names}
+            storages = {id(self.program.held[value]._storage) for value in names}
             tensors = {
-                name: tensor if id(tensor._storage) in kept else _with_copied_memory(tensor, copies)
+                name: tensor if id(tensor._storage) in storages else _with_copied_memory(tensor, copies)
                 for name, tensor in dynamic.tensors.items()
             }
             dynamic = Dynamic(dynamic.symbols, dynamic.shapes, dynamic.template, tensors)
