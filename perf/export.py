@@ -1,5 +1,5 @@
-"""`python -m perf export`: sizes and times of exported networks, beside `numod.compile` and ONNX Runtime where it is
-installed.
+"""`python -m perf export`: sizes and times of exported networks, beside `numod.compile`, and beside ONNX Runtime and
+emx-onnx-cgen where they are installed.
 
 Needs cc; a row whose tools are missing says so. Times are the best of several rounds, in one thread, and all that a row
 compares is timed in this one run.
@@ -8,6 +8,7 @@ compares is timed in this one run.
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import shutil
 import subprocess
@@ -32,8 +33,6 @@ _TIMER = """
 #define _POSIX_C_SOURCE 199309L
 #include <stdio.h>
 #include <time.h>
-#include "net.h"
-static _Alignas(64) unsigned char arena[NET_ARENA_BYTES];
 DECLARED
 static double now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec + 1e-9 * t.tv_nsec; }
 int main(void)
@@ -44,8 +43,7 @@ int main(void)
     for (int round = 0; round < 40; round++) {
         double start = now();
         for (long k = 0; k < calls; k++)
-            if (net_run(BLOCK, arena, sizeof arena GIVEN))
-                return 1;
+            CALL
         double each = (now() - start) / calls;
         if (each < best) best = each;
         calls = (long)(0.01 / best) + 1;
@@ -54,6 +52,12 @@ int main(void)
     return 0;
 }
 """
+_HEADER = '#include "net.h"\nstatic _Alignas(64) unsigned char arena[NET_ARENA_BYTES];\n'
+_EMX = """
+extern void emx(const float *, float *);
+static _Alignas(64) float x[INPUTS], y[OUTPUTS];
+"""
+_EMX_OPTIONS = "--model-name emx --restrict-arrays --large-temp-threshold 0 --large-weight-threshold 0"
 _IN_NODE = """
 import { load } from "./net.js";
 const net = await load(), x = new Float32Array(net.inputs[0].count).fill(0.5);
@@ -136,9 +140,7 @@ class _Exports:
         if key not in self.times:
             folder = self.get(name, target)
             (folder / "timer.c").write_text(_timer(json.loads((folder / "net.json").read_text())))
-            command = ["cc", "-O2", "-std=c11", "timer.c", f"net-{target}.o", "-lm", "-o", "timer"]
-            subprocess.run(command, cwd=folder, check=True)
-            self.times[key] = float(subprocess.run(["./timer"], cwd=folder, check=True, capture_output=True).stdout)
+            self.times[key] = _run_timer(folder, f"cc -O2 -std=c11 timer.c net-{target}.o")
         return self.times[key]
 
     def compiled(self, name: str) -> float:
@@ -159,6 +161,25 @@ class _Exports:
         set_threads(1, ["PyTorch"])
         module, inputs = _NETWORKS[name](torch)
         return _best(session(module.eval(), inputs).values)
+
+    def emx(self, name: str) -> float:
+        """Seconds of emx-onnx-cgen's C, compiled for speed by gcc."""
+        import numod as torch
+
+        if importlib.util.find_spec("emx_onnx_cgen") is None:
+            raise ModuleNotFoundError("pip install emx-onnx-cgen 'numod[onnx]'")
+        module, inputs = self.network(name)
+        folder = self.home / f"{name}-emx"
+        folder.mkdir(exist_ok=True)
+        torch.onnx.export(module, inputs, folder / "net.onnx")
+        command = f"{sys.executable} -m emx_onnx_cgen compile net.onnx emx.c {_EMX_OPTIONS}"
+        subprocess.run(command.split(), cwd=folder, check=True, capture_output=True)
+        counts = {"INPUTS": inputs[0].numel(), "OUTPUTS": module(*inputs).numel()}
+        declared = _EMX
+        for word, count in counts.items():
+            declared = declared.replace(word, str(count))
+        (folder / "timer.c").write_text(_timed(declared, "emx(x, y);"))
+        return _run_timer(folder, "gcc -O3 -march=native timer.c emx.c")
 
     def firmware(self, name: str, **options: str) -> int:
         """Bytes of code and constants of a program for Cortex-M4 that calls `net_run` and nothing else."""
@@ -203,9 +224,20 @@ def _timer(about: dict) -> str:
     arrays = [f"data{k}[{port['itemsize']} * {count} + 1]" for k, (port, count) in enumerate(zip(ports, counts))]
     declared = "".join(f"static _Alignas(64) unsigned char {array};\n" for array in arrays)
     declared += "static _Alignas(64) unsigned char state[NET_WEIGHTS_BYTES + 1];\n" if state else ""
-    text = _TIMER.replace("DECLARED", declared).replace("BEGIN", "net_state_init(state);" if state else "")
     size_arguments = "".join(f", {size}" for size in sizes) + "".join(f", (void *)data{k}" for k in range(len(ports)))
-    return text.replace("BLOCK", "state" if state else "NULL").replace(" GIVEN", size_arguments)
+    call = f"if (net_run({'state' if state else 'NULL'}, arena, sizeof arena{size_arguments})) return 1;"
+    return _timed(_HEADER + declared, call, "net_state_init(state);" if state else "")
+
+
+def _timed(declared: str, call: str, begin: str = "") -> str:
+    """A C program that prints the seconds of a call."""
+    return _TIMER.replace("DECLARED", declared).replace("BEGIN", begin).replace("CALL", call)
+
+
+def _run_timer(folder: Path, command: str) -> float:
+    """Compile a timer and run it: the seconds of a call."""
+    subprocess.run(f"{command} -lm -o timer".split(), cwd=folder, check=True)
+    return float(subprocess.run(["./timer"], cwd=folder, check=True, capture_output=True).stdout)
 
 
 def _best(call: Callable[[], object], seconds: float = 1.0) -> float:
@@ -234,6 +266,11 @@ def _rows(exports: _Exports) -> list[tuple[str, str, Callable[[], tuple[str, boo
         ("memory of it over a bare process", "<= 12 MB", partial(_memory, exports)),
         ("LeNet from C / numod.compile from Python", "<= 1.0", partial(_ratio, exports, "lenet", "compiled", 1.0)),
         ("LeNet from C / ONNX Runtime", "<= 0.5", partial(_ratio, exports, "lenet", "onnxruntime", 0.5)),
+        (
+            "LeNet from C / emx-onnx-cgen, gcc -O3 native",
+            "<= 0.35",
+            partial(_ratio, exports, "lenet", "emx", 0.35),
+        ),
         ("MLP 4-3-1 from C", "<= 60 ns", lambda: _nanoseconds(exports.from_c("mlp"), 60)),
         ("MLP 4-3-1 with a batch argument, from C", "", lambda: _nanoseconds(exports.from_c("mlp" + _FLEXIBLE), 1e9)),
         ("its training step from C", "<= 400 ns", lambda: _nanoseconds(exports.from_c("step"), 400)),
