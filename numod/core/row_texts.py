@@ -651,8 +651,8 @@ def in_place_text(name: str, function_text: str) -> str | None:
     call, _, output = example.partition("\n")
     if not call.startswith(f"torch.{name}(") or ">>>" in output:
         return None
-    expected = output.rstrip().removeprefix("    ").replace("\n    ", "\n")
-    return _as_method(name, (sentence.strip(), call, expected), True)
+    output = output.rstrip().removeprefix("    ").replace("\n    ", "\n")
+    return _as_method(name, (sentence.strip(), call, output), True)
 
 
 def _as_method(name: str, text: tuple[str, str, str], is_in_place: bool) -> str | None:
