@@ -115,7 +115,7 @@ def _run_by_onnxruntime(
 
 
 def _for_runtime(library: Any, value: Tensor) -> Any:
-    """A tensor as ONNX Runtime takes it; NumPy has no bfloat16, of which the bits are passed."""
+    """A tensor as an input of ONNX Runtime. NumPy has no bfloat16, so its bits are passed."""
     if value.dtype.name != "bfloat16":
         return library.OrtValue.ortvalue_from_numpy(np.ascontiguousarray(value.detach().numpy()), "cpu")
     bits = np.ascontiguousarray(value.detach().float().numpy()).view(np.uint32) >> 16
