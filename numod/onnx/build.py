@@ -345,7 +345,7 @@ class Builder:
 
     @staticmethod
     def _is_trained(name: str, value: Tensor, uses: set[str]) -> bool:
-        """Whether a stored tensor becomes a parameter: a float that is no buffer and was not computed by an exporter."""
+        """Whether a stored tensor becomes a parameter: a float, no buffer, not computed by an exporter."""
         if not value.dtype.differentiable or "state" in uses:
             return False
         if _is_computed(name) or (value.ndim == 0 and name.isdigit()):
@@ -357,7 +357,7 @@ class Builder:
 
 
 def _is_computed(name: str) -> bool:
-    """Whether an exporter created the name: constants have the name of the function that computed them, as `zeros_1`."""
+    """Whether an exporter created the name, after the function that computed a constant, as `zeros_1`."""
     function = re.sub(r"_\d+$", "", name)
     return bool(_COMPUTED.match(name)) or hasattr(numod, function) or hasattr(Tensor, function)
 

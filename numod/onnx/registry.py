@@ -4,10 +4,10 @@
     def softmax(x, *, axis: int = -1): ...
 
 A function's positional parameters are the operator's inputs, its keyword parameters the attributes, with their types
-and defaults. Inputs are tensors. Those listed in `host` are NumPy arrays, because Python reads their numbers
-(shapes, axes); those in `state` are stored as buffers, not as parameters. `raw` operators take values of
-every kind. Keywords that are no attributes: `outputs` is the number of outputs that the node names, `scope` the values of
-the graph around the node.
+and defaults. Inputs are tensors. Those listed in `host` are NumPy arrays, because Python reads their numbers (shapes,
+axes); those in `state` are stored as buffers, not as parameters. `raw` operators take values of every kind. Keywords
+that are no attributes: `outputs` is the number of outputs that the node names, `scope` the values of the graph around
+the node.
 
 `on_host` registers the NumPy version of an operator, for shape arithmetic: nodes whose inputs are all arrays.
 """

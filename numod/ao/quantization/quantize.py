@@ -1,4 +1,4 @@
-"""The eager recipe: `prepare` adds observers, `convert` replaces layers, and what is made of both."""
+"""Quantization of eager models: `prepare` adds observers, `convert` replaces layers, others combine both."""
 
 from __future__ import annotations
 

@@ -262,7 +262,7 @@ def _bias(translation: Translation, layer: StaticLayer, axis: dict[str, int]) ->
 
 
 def _as_rows(translation: Translation, call: Call, name: str) -> str:
-    """A convolution's result (N, C, H, W) as rows, like the step's result. Steps that permute them back are left out."""
+    """A convolution's result (N, C, H, W) as rows, like the step's result. Steps that permute back are left out."""
     graph, viewed = translation.graph, translation.only_user(call.results[0])
     turned = None if viewed is None or viewed.op.name != "view" else translation.only_user(viewed.results[0])
     if turned is not None and turned.op.name == "permute" and tuple(turned.attributes[0]) == (0, 3, 1, 2):
