@@ -1,4 +1,4 @@
-"""What a recorder needs to know of the Python objects around the function."""
+"""The Python objects around a recorded function: arguments, containers, and tensors that existed before."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Terms of Kullback-Leibler divergences in float64, computed without cancellation for nearly equal arguments.
 
-Arguments named `rise` are a difference of two others, which the caller knows more precisely than their rounded values
-do.
+An argument named `rise` is the difference of two other arguments, passed because it is more precise than the
+difference of their rounded values.
 """
 
 from __future__ import annotations
