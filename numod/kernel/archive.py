@@ -2,8 +2,8 @@
 
 Python's `tarfile` follows any header of an archive: it reads extended headers of gigabytes into memory, and endless
 sparse maps. This reader accepts plain files, and the extended headers that `tarfile` writes for a long name or a time
-with fractions, and refuses everything else. An archive can make it decompress _TOTAL bytes, keep one entry in memory (at
-most `entry.LIMIT` bytes), and remember _MEMBERS names.
+with fractions, and refuses everything else. An archive can make it decompress _TOTAL bytes, keep one entry in memory
+(at most `entry.LIMIT` bytes), and remember _MEMBERS names.
 """
 
 from __future__ import annotations
