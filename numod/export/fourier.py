@@ -34,14 +34,14 @@ def prepared(exported: ExportedProgram) -> ExportedProgram:
     program = with_products(exported.program)
     if program is exported.program:
         return exported
-    made, dynamic = copy.copy(exported), exported.dynamic
-    made.program = program
+    result, dynamic = copy.copy(exported), exported.dynamic
+    result.program = program
     if dynamic is not None:
         points = dynamic.few_points()
         described_programs = [described(with_products(dynamic.program(point))) for point in points]
         template = Template([*dynamic.symbols], points).of([fields for fields, _ in described_programs])
-        made.dynamic = Dynamic(dynamic.symbols, dynamic.shapes, template, described_programs[0][1])
-    return made
+        result.dynamic = Dynamic(dynamic.symbols, dynamic.shapes, template, described_programs[0][1])
+    return result
 
 
 def with_products(program: Program) -> Program:

@@ -223,9 +223,9 @@ class Variants:
         for numerator in _NUMERATORS:
             divisors = [round(numerator / number) if number else 0 for number in numbers]
             if all(divisor and numerator / divisor == number for divisor, number in zip(divisors, numbers)):
-                made = SizedFloat(numbers[0])
-                made.text = f"({numerator!r} / {self._integer(rows, divisors)})"
-                return made
+                number_of_sizes = SizedFloat(numbers[0])
+                number_of_sizes.text = f"({numerator!r} / {self._integer(rows, divisors)})"
+                return number_of_sizes
         raise RuntimeError(
             "aot_compile: a float depends on the sizes and is not a constant divided by a polynomial of them"
         )

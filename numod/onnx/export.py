@@ -256,11 +256,11 @@ def _unsupported_types(program: SymbolicProgram, names: Sequence[str]) -> list[s
 
 def _name_outputs(graph: Graph, outputs: list[str], names: Sequence[str]) -> None:
     """Set the names of the outputs: rename the outputs of nodes, and copy other values."""
-    made = {name for node in graph.nodes for name in node.outputs}
+    node_outputs = {name for node in graph.nodes for name in node.outputs}
     renamed: dict[str, str] = {}
     copies = []
     for old, new in zip(outputs, names):
-        if old in made and old not in renamed:
+        if old in node_outputs and old not in renamed:
             renamed[old] = new
         else:
             copies.append((old, new))

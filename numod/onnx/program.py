@@ -152,11 +152,11 @@ CALL = internal("a function", call_program, raw=True)
 
 def set_dropped(program: Program, keep: frozenset[str]) -> None:
     """Let each step drop the values that are read for the last time there, outputs and names in `keep` excepted."""
-    made = set(program.inputs).union(*[step.outputs for step in program.steps])
+    defined = set(program.inputs).union(*[step.outputs for step in program.steps])
     needed = set(program.outputs) | keep | {""}
     for step in reversed(program.steps):
         names = {*step.inputs, *step.outputs, *step.captured} - needed
-        step.dropped = tuple(sorted(names & made))
+        step.dropped = tuple(sorted(names & defined))
         needed |= names
 
 
