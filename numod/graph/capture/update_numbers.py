@@ -25,7 +25,7 @@ class UpdateNumbers:
         self._tensors.append((tensor, where))
 
     def note_schedule(self, schedule: object, computed_storages: set[int]) -> None:
-        """A schedule was stepped. Its metric must not be computed here, in storages with the ids `made`."""
+        """A schedule was stepped. Its metric must not be one of the tensors that the function computed."""
         self.schedules.append(schedule)
         computed = [location for tensor, location in self._tensors if id(tensor._storage) in computed_storages]
         if computed:

@@ -100,9 +100,9 @@ def geometric_divergence(x, y):
 
 @wide_scalar
 def trigamma_mean(x, rise, weighted):
-    """The mean of trigamma between x and x + rise, `weighted` by the distance from x + rise:
+    """The mean of trigamma between x and x + rise, if `weighted`, by the distance from x + rise.
 
-    Gauss's rule of 8 points, for small changes.
+    For small changes: by Gauss's rule of 8 points.
     """
     total = 0.0
     for k in range(4):
