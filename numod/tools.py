@@ -46,12 +46,12 @@ def add_command(commands: argparse._SubParsersAction) -> None:
         if name == "list":
             action.add_argument("--json", action="store_true", help="print JSON")
         action.set_defaults(run=_cache)
-    made = actions.add_parser("build", help="compile common kernels ahead of time into a pack, for other machines too")
-    made.add_argument(
+    build = actions.add_parser("build", help="compile common kernels ahead of time into a pack, for other machines too")
+    build.add_argument(
         "--target", metavar="LEVELS", default="", help=f"levels such as {','.join(LEVELS)} (default: this processor's)"
     )
-    made.add_argument("-o", "--output", metavar="FILE", default="kernels.pack", help="the pack (default: %(default)s)")
-    made.set_defaults(run=_build)
+    build.add_argument("-o", "--output", metavar="FILE", default="kernels.pack", help="the pack (default: %(default)s)")
+    build.set_defaults(run=_build)
     kernels = commands.add_parser("kernels", help="run a script and list its kernels: from where, how long, how big")
     kernels.add_argument("--json", action="store_true", help="print JSON; what the script prints goes to stderr")
     kernels.add_argument("script", help="a Python file")
@@ -344,7 +344,7 @@ def _packs(problems: list[str]) -> Iterator[str]:
             yield f"{path}: not used: {error}"
             problems.append(f"the pack {path} is not used: {error}; build it again, or mend that")
         elif not pack.is_usable:
-            yield f"{path}: not used: it was made by {pack.made}, and this is {packs.maker()}"
+            yield f"{path}: not used: it was made by {pack.maker}, and this is {packs.maker()}"
         else:
             level = target.level()
             fitting = "" if level in pack.levels else f"; none is for this processor ({level or 'no level'})"

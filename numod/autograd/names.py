@@ -1,4 +1,4 @@
-"""PyTorch's names of nodes, such as AddBackward0: for people, and for scripts that tell nodes by their names."""
+"""PyTorch's names of nodes, such as AddBackward0, for printing and for scripts that compare them."""
 
 from __future__ import annotations
 

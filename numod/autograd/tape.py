@@ -70,7 +70,7 @@ class Node:
             values += self._results()
         if plan.needs_attributes:
             values += [*self.parameters, *self.layouts, self.layouts, wanted, dispatch.state.grad_enabled]
-        # gradients are plain tensors, whatever the classes of saved tensors
+        # gradients are plain tensors for all classes of saved tensors
         gradients, overriding = [], leave_alone() if overridable else None
         try:
             for position, function, arguments in calls:

@@ -1,4 +1,4 @@
-"""`Variable`, in which older code wraps tensors. Tensors have taken its place; it has no instances of its own."""
+"""`Variable`, which wrapped tensors before PyTorch 0.4; now it returns a detached tensor."""
 
 from __future__ import annotations
 

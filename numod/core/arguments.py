@@ -111,8 +111,9 @@ def _type_name(value: object) -> str:
 
 
 def plain_number(name: str, key: str, value: object, or_complex: bool = True) -> object:
-    """A Python number for a tensor without dimensions, a NumPy number or a bool. What is no number stays for the
-    function's own check."""
+    """A Python number for a tensor without dimensions, a NumPy number or a bool. Other values are returned unchanged;
+    the function checks them.
+    """
     if isinstance(value, Tensor):
         if value.requires_grad or value.ndim:
             raise TypeError(f"{name}(): argument '{key}' must be float, not Tensor")
@@ -176,7 +177,7 @@ def _described(parts: list[str]) -> str:
 
 
 def _received(parts: list[str], value: object) -> str:
-    """The type of a value, or of the first element of a sequence that is no integer."""
+    """The type of a value or, for a sequence of integers, of its first element that is no integer."""
     if {"Sequence[int]", "Size"} & {*parts} and isinstance(value, (list, tuple)):
         k, element = next(
             (k, item)

@@ -111,7 +111,7 @@ def checked(
         if key not in truths
     }
     types_of = {key: types for key, (_, types) in strict.items()}
-    # a wrapped loss takes None for PyTorch's deprecated `size_average` and `reduce`, at positions of its own
+    # a wrapped loss takes None for PyTorch's deprecated `size_average` and `reduce`, at their own positions
     takes_none = inspect.unwrap(function) is not function and "reduction" in function.__annotations__
     (first, first_types), *other_positions = sorted(
         [value for value in strict.values() if value[0] < NO_POSITION], key=lambda value: value[0]

@@ -95,11 +95,11 @@ def notify_dropped(leaf: Tensor) -> None:
     notify("gradient_dropped", leaf)
 
 
-def notify(event: str, *things: object) -> None:
+def notify(event: str, *details: object) -> None:
     for listener in active_listeners() if listeners else ():
         watch = getattr(listener, event, None)
         if watch is not None:
-            watch(*things)
+            watch(*details)
 
 
 def _enter_child() -> None:

@@ -65,7 +65,7 @@ for _name, _source in (POINTWISE | ALIASES).items():
     if _formula.result != "bool":
         setattr(Tensor, f"{_name}_", in_place(_formula))
     elif len(_formula.inputs) > 1 or _source == "logical_not":
-        setattr(Tensor, f"{_name}_", via_copy(functions[_name]))  # the tape then knows that no old values remain
+        setattr(Tensor, f"{_name}_", via_copy(functions[_name]))  # for the tape, a copy overwrites all old values
 for _home in f.HOMES:
     functions |= {_name: checked(_name, _function) for _name, _function in _names(_home, "FUNCTIONS").items()}
     functions |= {_name: checked(_name, _function, True) for _name, _function in _names(_home, "BOTH").items()}

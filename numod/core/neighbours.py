@@ -1,6 +1,6 @@
-"""tensorboardX takes numod's tensors. Its conversion to NumPy knows frameworks by name, and numod is not among them.
+"""Extends tensorboardX's conversion to NumPy, which supports frameworks by name, to numod's tensors.
 
-The conversion is extended when tensorboardX is imported, before or after numod.
+This happens when tensorboardX is imported, before or after numod.
 """
 
 from __future__ import annotations

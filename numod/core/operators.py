@@ -18,6 +18,8 @@ from .tensor import Tensor
 
 
 def _operator(row: object) -> Callable:
+    """The method of an operator that a row of the table computes."""
+
     def method(self: Tensor, other: object) -> Tensor:
         try:
             return apply(row, (self, other))
@@ -34,6 +36,8 @@ def _operator(row: object) -> Callable:
 
 
 def _reflected(row: object) -> Callable:
+    """The reflected method, for a tensor on the right."""
+
     def method(self: Tensor, other: object) -> Tensor:
         return apply(row, (other, self)) if isinstance(other, Tensor) or dtypes_number(other) else NotImplemented
 
@@ -54,13 +58,16 @@ def dtypes_number(value: object) -> bool:
     return True
 
 
-def _other_way(function: Callable) -> Callable:
+def _reflected_by_function(function: Callable) -> Callable:
+    """The reflected method of an operator that a function computes."""
     return lambda self, other: (
         function(other, self) if isinstance(other, Tensor) or dtypes_number(other) else NotImplemented
     )
 
 
-def _same_way(function: Callable) -> Callable:
+def _by_function(function: Callable) -> Callable:
+    """The method of an operator that a function computes."""
+
     def method(self: Tensor, other: object) -> Tensor:
         if isinstance(other, Tensor) or dtypes_number(other):
             return function(self, other)
@@ -70,6 +77,8 @@ def _same_way(function: Callable) -> Callable:
 
 
 def _in_place(function: Callable) -> Callable:
+    """The method of an in-place operator."""
+
     def method(self: Tensor, other: object) -> Tensor:
         try:
             return function(self, other)
@@ -107,8 +116,8 @@ for _name, _function in {
     "pow": f.pow,
     "matmul": f.matmul,
 }.items():
-    setattr(Tensor, f"__{_name}__", _same_way(_function))
-    setattr(Tensor, f"__r{_name}__", _other_way(_function))
+    setattr(Tensor, f"__{_name}__", _by_function(_function))
+    setattr(Tensor, f"__r{_name}__", _reflected_by_function(_function))
 for _name, _target in {
     "add": "add_",
     "sub": "sub_",
@@ -133,7 +142,7 @@ def _kind(tensor: Tensor) -> str:
 
 
 Tensor.__rdiv__ = Tensor.__rtruediv__
-Tensor.__matmul__ = _same_way(f.matmul)
+Tensor.__matmul__ = _by_function(f.matmul)
 Tensor.__neg__, Tensor.__abs__, Tensor.__pos__ = unary(t.neg), unary(t.abs), lambda self: self
 Tensor.__invert__ = f.invert
 Tensor.__repr__ = lambda self: format_tensor(self, dtypes.get_default_dtype().name)
@@ -164,6 +173,7 @@ def _truth(self: Tensor) -> bool:
 
 
 def _only(self: Tensor, kind: str) -> float:
+    """The only element as a Python number, for a conversion by `kind`."""
     if self.numel() != 1:
         raise ValueError("only one element tensors can be converted to Python scalars")
     value = transfer.value(self, f"{kind}() of a tensor")

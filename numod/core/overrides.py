@@ -308,7 +308,7 @@ def _default(cls: type, func: Callable, types: Iterable[type], args: tuple = (),
         result = func(*args, **kwargs) if kwargs else func(*args)
         if cls is Tensor or func == _grad_of or not isinstance(result, (Tensor, list, tuple)):
             return result
-        argument_ids = [] if func in overridable else None  # other code may hold what a user's function returns
+        argument_ids = [] if func in overridable else None  # other code may hold the result of a user's function
         return _of_class(
             result,
             cls,

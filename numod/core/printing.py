@@ -38,7 +38,7 @@ class _Layout:
 _PROFILES = {"default": _Options(), "short": _Options(precision=2, edgeitems=2), "full": _Options(threshold=math.inf)}
 _PREFIX = "tensor("
 _ELLIPSIS = "..."
-# what literals of int and bool give, so that the text reads back as the same tensor
+# the dtypes of literals of int and bool, whose texts evaluate to the same tensor
 _UNMARKED_DTYPES = ("int64", "bool")
 _options = _Options()
 
@@ -173,7 +173,7 @@ def _float_texts(values: np.ndarray) -> tuple[list[str], int]:
 
 
 def _complex_texts(values: np.ndarray) -> tuple[list[str], int]:
-    """The texts of complex numbers, their real parts one below the other, and the width PyTorch gives their column."""
+    """The texts of complex numbers, with aligned real parts, and the width of PyTorch's column."""
     (real, width), (imag, other) = _float_texts(values.real), _float_texts(values.imag)
     return [
         a.rjust(width) + ("" if b.startswith("-") else "+") + b + "j" for a, b in zip(real, imag)
@@ -186,7 +186,7 @@ def _float_style(magnitudes: np.ndarray) -> tuple[str, bool]:
         return ".0f", True
     smallest, largest = float(magnitudes.min()), float(magnitudes.max())
     whole = bool((magnitudes == np.floor(magnitudes)).all())
-    # A common fixed point would show the smallest as zero or give the largest a very long text.
+    # with a common fixed point the smallest would be zeros, or the largest very long
     scientific = _options.sci_mode
     if scientific is None:
         scientific = largest / smallest > 1000 or largest > 1e8 or smallest < 1e-4
@@ -213,9 +213,7 @@ def _join(texts: Iterator[str], shape: tuple[int, ...], layout: _Layout, indent:
 
 
 def _separate(parts: list[str], ndim: int, width: int, indent: int) -> str:
-    """Commas and line breaks between the parts of one dimension, of which `ndim - 1` are inside: as many lines
-    apart.
-    """
+    """The parts of one of `ndim` dimensions, joined by commas and `ndim - 1` line breaks."""
     margin = " " * (indent + 1)
     if ndim > 1:
         return ("," + "\n" * (ndim - 1) + margin).join(parts)

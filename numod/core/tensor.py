@@ -91,7 +91,7 @@ class Tensor(TensorBase):
     # of a view whose writes cannot be recorded: True if it or its base view was created under `no_grad`, or the name of
     # the function that returned it with other views
     _unrecorded: bool | str = False
-    # increments of the storage's version that are no writes: assignments to `data`, which make saved values stale
+    # increments of the storage's version by assignments to `data`, which are no writes but invalidate saved values
     _unseen = 0
     _version_counter: DataVersionCounter | None = None  # the version counter of a tensor returned by `.data`
     __array_priority__ = 1000  # so that NumPy leaves `array + tensor` to `Tensor.__radd__`

@@ -1,6 +1,6 @@
 """Threads of NumPy's OpenBLAS, which runs LAPACK.
 
-While a factorisation of ours runs, `numod.set_num_threads` decides how many; at other times the user's setting holds.
+During numod's factorisations `numod.set_num_threads` limits their number; at other times the user's setting applies.
 
 OpenBLAS's threads wait by spinning, so that on a busy machine small matrices take many times longer on two threads than
 on one: they get one. Where NumPy has another BLAS, or hides the functions, nothing is changed.

@@ -316,7 +316,7 @@ def translate(
         progress.compiling(function.__name__),
         _unloaded(library()),
         compiler.quickly(),
-        Span("typing", "call Numba's compiler", function.__name__),  # what is in none of its passes
+        Span("typing", "call Numba's compiler", function.__name__),  # time that is in none of its passes
     ):
         dispatcher.compile(numba_types(signature))
     (result,) = dispatcher.overloads.values()

@@ -22,9 +22,7 @@ _ERASE = "\r\x1b[K"
 
 
 class _Wait:
-    """Consecutive kernels: how many began, how many are expected (0: unknown), seconds spent, and the end of the last
-    one.
-    """
+    """Consecutive kernels: number begun, number expected (0: unknown), seconds spent, end of the last one."""
 
     begun = expected = 0
     spent = ended = started = 0.0

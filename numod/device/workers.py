@@ -379,12 +379,12 @@ def team() -> Team:
     """The process's workers, none at first. Must be called before a kernel with parallel loops is linked."""
     import llvmlite.binding as llvm
 
-    workers = made()
+    workers = create()
     llvm.add_symbol("numod_divide", workers.divide)
     return workers
 
 
-def made() -> Team:
+def create() -> Team:
     """A new `Team`."""
     clock = _CLOCKS.get(sys.platform)
     values = {

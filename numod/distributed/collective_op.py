@@ -27,7 +27,7 @@ from .work import Work, complete
 
 _REMEMBERED = 1000  # calls that a group caches; when it is full, the cache is cleared
 _tokens = itertools.count()
-_begun: dict[int, tuple] = {}  # requests of recorded collectives, between the step that begins and the one that waits
+_begun: dict[int, tuple] = {}  # requests of recorded collectives that have begun and are not yet waited for
 
 
 class Collective(Op):

@@ -96,7 +96,7 @@ class _State:
 
     world: ProcessGroup | None = None
     groups: list[ProcessGroup] = []
-    made = 0  # the number of groups that were made, the same on all ranks
+    group_count = 0  # the number of groups that were created, the same on all ranks
     hooked = False  # whether errors end all ranks
 
 
@@ -171,7 +171,7 @@ def init_process_group(
             )
     if backend != "mpi" and communicator.rank == 0:
         warnings.warn(f"init_process_group: the backend is MPI, in the place of {str(backend)!r}", stacklevel=2)
-    current.groups, current.made = [], 1
+    current.groups, current.group_count = [], 1
     board = Board(communicator)
     current.world = ProcessGroup(communicator, list(range(communicator.size)), timeout, board, "0", backend, 0)
     current.groups.append(current.world)
@@ -251,14 +251,14 @@ def new_group(
     for rank in ranks:
         if not 0 <= rank < world.size():
             raise ValueError("The new group's rank should be within the world_size set by init_process_group")
-    number, current.made = current.made, current.made + 1
+    number, current.group_count = current.group_count, current.group_count + 1
     if world.group_rank not in ranks:
         return GroupMember.NON_GROUP_MEMBER
     communicator = world.communicator.split(ranks)
     name = group_desc or str(number)
-    made = ProcessGroup(communicator, ranks, timeout, world.board, name, backend or world.backend, number)
-    current.groups.append(made)
-    return made
+    group = ProcessGroup(communicator, ranks, timeout, world.board, name, backend or world.backend, number)
+    current.groups.append(group)
+    return group
 
 
 def default_group(group: ProcessGroup | int | None = None) -> ProcessGroup | int:

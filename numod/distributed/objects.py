@@ -48,7 +48,7 @@ def _check_length(values: list, group: ProcessGroup, name: str) -> None:
 
 
 def _exchanged(values: list, group: ProcessGroup) -> list:
-    """Send object k to rank k; returns what the ranks sent to this one, None for `_NOTHING`."""
+    """Send object k to rank k; returns the objects received from the ranks, None for `_NOTHING`."""
     parts = [_packed(value) if value is not _NOTHING else empty(0, dtype=uint8) for value in values]
     lengths = from_numpy(np.array([part.numel() for part in parts]))
     coming = empty(group.size(), dtype=int64)

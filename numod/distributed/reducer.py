@@ -163,7 +163,7 @@ class Reducer:
             current.works.append(all_reduce(self.buckets[len(current.works)].flat, group=self.group, async_op=True))
 
     def _finish(self) -> None:
-        """The backward pass has ended: wait, and give the parameters their averages."""
+        """At the end of the backward pass: wait, and store the averages in `.grad`."""
         current = self.current
         self._start(current)
         if len(current.works) < len(self.buckets):

@@ -20,7 +20,7 @@ class Done:
 
 
 def _copy(self: object, send: object, receive: object, *others: object, **kwargs: object) -> type[Done]:
-    """What one rank sends itself: `send` is copied to `receive`, unless they are one buffer."""
+    """A collective of one rank: `send` is copied to `receive`, unless they are one buffer."""
     source, target = (_array(buffer) for buffer in (send, receive))
     if source is not None and target is not None:
         np.copyto(target[: source.size], source)

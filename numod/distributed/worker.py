@@ -58,7 +58,7 @@ def _run_script(arguments: list[str]) -> None:
 
 
 def _call_function(path: str) -> None:
-    """Call function(rank, *arguments), which `spawn` has written to a file. An error's text goes beside it."""
+    """Call function(rank, *arguments), which `spawn` has written to a file. An error is written to a second file."""
     with open(path, "rb") as file:
         preparation, payload = pickle.load(file)
     spawn.prepare(preparation)

@@ -90,10 +90,10 @@ def aot_compile(
     with tempfile.TemporaryDirectory() as scratch:
         job = Job(Path(scratch), programs, name, weights == "embedded", optimize == "size")
         with ThreadPoolExecutor(max(min(len(rows), os.cpu_count() or 1), 1)) as pool:
-            made = [*pool.map(job.compile, rows)]
+            compiled_rows = [*pool.map(job.compile, rows)]
     home = Path(folder)
     home.mkdir(parents=True, exist_ok=True)
-    return _written(home, job, rows, made, weights)
+    return _written(home, job, rows, compiled_rows, weights)
 
 
 def _programs(program: Any) -> dict[str, Any]:
@@ -125,15 +125,17 @@ def _checked(program: Any, name: str, names: Sequence[str], weights: str, optimi
     return [targets.target(name) for name in dict.fromkeys(names)]
 
 
-def _written(home: Path, job: Job, rows: list[Target], made: list[tuple[list[Arena], bytes]], weights: str) -> Artifact:
+def _written(
+    home: Path, job: Job, rows: list[Target], compiled_rows: list[tuple[list[Arena], bytes]], weights: str
+) -> Artifact:
     """Write all files, and link."""
     library, files, notes, parts = job.interface, [], [], job.parts
     name = library.name
     needs = [  # bytes of arena for each part, on any target
-        max(arenas[k].most(part.interface) for arenas, _ in made) for k, part in enumerate(parts)
+        max(arenas[k].most(part.interface) for arenas, _ in compiled_rows) for k, part in enumerate(parts)
     ]
     samples = [
-        max(arenas[k].bytes([size.size for size in part.interface.sizes]) for arenas, _ in made)
+        max(arenas[k].bytes([size.size for size in part.interface.sizes]) for arenas, _ in compiled_rows)
         for k, part in enumerate(parts)
     ]
 
@@ -141,7 +143,7 @@ def _written(home: Path, job: Job, rows: list[Target], made: list[tuple[list[Are
         (home / name).write_bytes(content.encode() if isinstance(content, str) else content)
         files.append(name)
 
-    for row, (_, code) in zip(rows, made):
+    for row, (_, code) in zip(rows, compiled_rows):
         put(f"{name}-{row.name}{row.object}", code)
         missing = helpers.undefined_symbols(code) - helpers.MEMORY if row.bare else set()
         if missing:
@@ -157,7 +159,7 @@ def _written(home: Path, job: Job, rows: list[Target], made: list[tuple[list[Are
             files += [] if problem else [f"{name}-{row.name}{row.library}"]
             notes += [problem] if problem else []
     flops = [part.plan.flops() for part in parts]
-    about = _about(job, rows, [arenas for arenas, _ in made], needs, flops)
+    about = _about(job, rows, [arenas for arenas, _ in compiled_rows], needs, flops)
     put(f"{name}.json", json.dumps(about, indent=1))
     put(f"{name}.py", loader.python_file(about))
     files += browser.write(home, about)

@@ -39,7 +39,7 @@ def add_command(commands: argparse._SubParsersAction) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     try:
-        made = aot_compile(
+        artifact = aot_compile(
             load(options.program),
             options.output,
             name=options.name,
@@ -50,12 +50,12 @@ def _run(options: argparse.Namespace) -> int:
     except (ExportError, OSError, ValueError) as problem:
         print(problem, file=sys.stderr)
         return 1
-    for file in made.files:
-        print(made.folder / file)
+    for file in artifact.files:
+        print(artifact.folder / file)
     print(
-        f"arena {made.arena_bytes:,} bytes, weights {made.weights_bytes:,} bytes, {made.flops:,} floating-point "
-        "operations"
+        f"arena {artifact.arena_bytes:,} bytes, weights {artifact.weights_bytes:,} bytes, {artifact.flops:,} "
+        "floating-point operations"
     )
-    for note in made.notes:
+    for note in artifact.notes:
         print(f"note: {note}")
     return 0

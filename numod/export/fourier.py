@@ -32,9 +32,9 @@ def prepared(exported: ExportedProgram) -> ExportedProgram:
     program = with_products(exported.program)
     if program is exported.program:
         return exported
-    made, dynamic = copy.copy(exported), exported.dynamic
-    made.program, made.dynamic = program, dynamic and dynamic.mapped(with_products)
-    return made
+    result, dynamic = copy.copy(exported), exported.dynamic
+    result.program, result.dynamic = program, dynamic and dynamic.mapped(with_products)
+    return result
 
 
 def with_products(program: Program) -> Program:
@@ -50,9 +50,8 @@ def with_products(program: Program) -> Program:
             continue
         layout = program.layouts[step.inputs[0]]
         example = empty((layout.extent,), dtype=layout.dtype).as_strided(layout.shape, layout.strides)
-        _transformed(
-            example, step.op, *step.attributes
-        )  # fills the cache of _roots, since a recording must not create them
+        # fills the cache of `_roots`, which must exist before the recording
+        _transformed(example, step.op, *step.attributes)
         part = trace(lambda x, step=step: _transformed(x, step.op, *step.attributes), example)
         names = {part.inputs[0]: step.inputs[0], part.outputs: step.results[0]}
         for value in part.layouts:
@@ -70,6 +69,7 @@ def with_products(program: Program) -> Program:
 
 
 def _replaced(program: Program, step: object) -> bool:
+    """Whether a step is a transform that is replaced by products."""
     if not isinstance(step, Step) or not isinstance(step.op, Transform):
         return False
     shape, (dims, _, *rest) = program.layouts[step.inputs[0]].shape, step.attributes
@@ -98,6 +98,7 @@ def _transformed(x: Tensor, op: Transform, dims: tuple, norm: str, *rest: int) -
 
 
 def _along_last(x: Tensor, inverse: bool) -> Tensor:
+    """The transform along the last dimension, without scaling."""
     n = x.shape[-1]
     first = _first_factor(n)
     if first == n:

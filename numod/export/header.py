@@ -1,4 +1,4 @@
-"""The files written beside the objects: the C header, an example, a README."""
+"""Writes the files that accompany the objects: the C header, an example, a README."""
 
 from __future__ import annotations
 

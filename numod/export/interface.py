@@ -9,7 +9,7 @@ from math import prod
 from .polynomial import Terms
 
 STREAM = "generator"  # the state's tensor with the seed and offset of random numbers
-VERSION = 1  # of the interface and of the files beside it
+VERSION = 1  # of the interface and of the files that accompany it
 ALIGNMENT = 8  # of an arena and a block of weights in bytes; the code aligns the buffers within them
 OK, NULL, MISALIGNED, SMALL, BATCH, ABI, SELFTEST, CHECK = *range(7), 16
 CODES = {

@@ -101,8 +101,8 @@ class Part:
             last = done.stderr.decode(errors="replace").strip()
             reason = last or f"the process ended with code {done.returncode}"
             raise RuntimeError(f"aot_compile: compiling for {row.name} failed: {reason}")
-        told, _, made = done.stdout.partition(b"\n")
-        return Arena(*json.loads(told)["arena"]), made
+        report_line, _, object_code = done.stdout.partition(b"\n")
+        return Arena(*json.loads(report_line)["arena"]), object_code
 
 
 class Job:
@@ -151,16 +151,16 @@ class Job:
         machine, texts, codes, arenas, exported = row.machine, [], [], [], []
         for part in self.parts:
             kernel = f"kernel_{part.entry}" if part.entry else "kernel"
-            made, dispatcher = self._kernels(part, row, kernel)
+            compiled_rows, dispatcher = self._kernels(part, row, kernel)
             data = self._data(part.samples, part.scales)
             room = Arena(
-                (levels.ROOM if row.levels else 0) + max(arena.fixed for arena, _ in made),
-                max(arena.unit for arena, _ in made),
+                (levels.ROOM if row.levels else 0) + max(arena.fixed for arena, _ in compiled_rows),
+                max(arena.unit for arena, _ in compiled_rows),
             )
             entry = Entry(part.interface, machine, room, data, machine.is_elf, kernel, part.entry)
             text = entry.text()
             texts.append(text.replace(entry.declaration, dispatcher) if dispatcher else text)
-            codes += [code.decode() for _, code in made]
+            codes += [code.decode() for _, code in compiled_rows]
             arenas.append(entry.arena)
             exported += entry.exported
         if self.parts[0].entry:
@@ -177,10 +177,10 @@ class Job:
         if not row.levels:
             return [part.worked(row, kernel)], ""
         names = [f"{kernel}_{level.replace('-', '_')}" for level in row.levels]
-        made = [part.worked(targets.target(level), name) for level, name in zip(row.levels, names)]
+        compiled_parts = [part.worked(targets.target(level), name) for level, name in zip(row.levels, names)]
         interface = part.interface
         ports = len(interface.sizes) + len(interface.inputs) + len(interface.outputs)
-        return made, levels.dispatcher(kernel, names, ports)
+        return compiled_parts, levels.dispatcher(kernel, names, ports)
 
     def _data(self, samples: tuple, scales: Sequence[float]) -> Data:
         embedded = self.interface.weights if self.interface.embedded else ()

@@ -62,7 +62,7 @@ declare i64 @numod_level()
 def level() -> str:
     """LLVM IR of @numod_level, which returns 0, 1 or 2 for v2, v3 and v4."""
 
-    def asked(name: str, leaf: str) -> str:
+    def cpuid_call(name: str, leaf: str) -> str:
         parts = "".join(
             f"  %{name}_{register} = extractvalue {{i32, i32, i32, i32}} %{name}, {k}\n"
             for k, register in enumerate(("a", "b", "c", "d"))
@@ -86,14 +86,14 @@ declare void @numod_cpuid(ptr, i32)
 declare i32 @numod_xgetbv()
 define i64 @numod_level() noinline nounwind {{
   %words = alloca [4 x i32]
-{asked("most", "0")}  %long = icmp uge i32 %most_a, 7
+{cpuid_call("most", "0")}  %long = icmp uge i32 %most_a, 7
   br i1 %long, label %more, label %least
 more:
-{asked("first", "1")}  %saves = and i32 %first_c, {1 << 27}
+{cpuid_call("first", "1")}  %saves = and i32 %first_c, {1 << 27}
   %system = icmp ne i32 %saves, 0
   br i1 %system, label %ask, label %least
 ask:
-{asked("seventh", "7")}{asked("extended", str(0x80000001 - (1 << 32)))}\
+{cpuid_call("seventh", "7")}{cpuid_call("extended", str(0x80000001 - (1 << 32)))}\
   %system_a = call i32 @numod_xgetbv()
 {has("v3", _V3)}{has("v4", _V4)}  %third = zext i1 %v3_all4 to i64
   %level = select i1 %v4_all4, i64 2, i64 %third

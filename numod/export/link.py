@@ -45,10 +45,9 @@ def main_function(
 ) -> Main:
     """The function that runs the calls.
 
-    `places`: byte offsets of buffers; `names`: the argument to which a buffer's offset is relative.
-
-    `order`: the arguments. The result is 0 or the number of a failed check. `apart`: hide from LLVM which kernels
-    access the same memory, as `numod.compile` does, so that both round alike.
+    `places`: byte offsets of buffers; `names`: the argument to which a buffer's offset is relative; `order`: the
+    arguments. `apart`: hide from LLVM which kernels access the same memory, as `numod.compile` does, so that both round
+    alike. The function returns 0 or the number of a failed check.
     """
     return MainLinker(places, names, stream, apart).main(calls, order)
 
@@ -61,9 +60,12 @@ class MainLinker(Linker):
     def __init__(self, places: dict[Buffer, int], names: dict[Buffer, str], stream: Stream | None, apart: bool) -> None:
         super().__init__(places, (), dynamic=False)
         self.names, self.stream, self.apart = names, stream, apart
-        self.bases: dict[object, str] = {}  # names of the current call's address variables, by what they point to
+        self.bases: dict[
+            object, str
+        ] = {}  # names of the current call's address variables, by the memory that they point to
 
     def main(self, calls: Sequence[Call | CheckCall], order: Sequence[str]) -> Main:
+        """The main function with arguments in this `order`."""
         lines = self._lines(calls)
         head = f"    table = view_int64(constant_address(), {len(self.slots)})\n" if self.slots else ""
         if self.stream is not None:
@@ -94,9 +96,10 @@ class MainLinker(Linker):
         return [*self._bases("    "), *lines]
 
     def _bases(self, indent: str) -> list[str]:
-        made = [f"{indent}{name} = opaque({self.names[key[-1]]})" for key, name in self.bases.items()]
+        """The lines that assign the address variables of the current call."""
+        lines = [f"{indent}{name} = opaque({self.names[key[-1]]})" for key, name in self.bases.items()]
         self.bases = {}
-        return made
+        return lines
 
     def _address(self, buffer: Buffer) -> str:
         name = self.names[buffer]
@@ -108,11 +111,11 @@ class MainLinker(Linker):
                 return base
         return self.bases.setdefault(key, f"base{len(self.bases)}")
 
-    def _address_in_loop(self, turns: list[Buffer], cell: Callable[[list[int]], str]) -> str:
-        distinct = list(dict.fromkeys(self.names[buffer] for buffer in turns))
+    def _address_in_loop(self, buffers: list[Buffer], cell: Callable[[list[int]], str]) -> str:
+        distinct = list(dict.fromkeys(self.names[buffer] for buffer in buffers))
         text = distinct[-1]
         if len(distinct) > 1:
-            chosen = cell([distinct.index(self.names[buffer]) for buffer in turns])
+            chosen = cell([distinct.index(self.names[buffer]) for buffer in buffers])
             for number, name in reversed([*enumerate(distinct[:-1])]):
                 text = f"({name} if {chosen} == {number} else {text})"
         return text

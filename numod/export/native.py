@@ -110,8 +110,8 @@ def plain(value, port):
         memoryview(value)
     except (TypeError, ValueError):
         if not hasattr(value, "__array__"):
-            got = type(value).__name__
-            raise TypeError(f"{port['name']} must be an array, a buffer or a list, got {got}") from None
+            received = type(value).__name__
+            raise TypeError(f"{port['name']} must be an array, a buffer or a list, got {received}") from None
         value = (value.detach() if hasattr(value, "detach") else value).__array__()
     return value
 

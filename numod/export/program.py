@@ -281,14 +281,14 @@ def _dynamic(text: Any, program: Program, tensors: dict[str, Tensor]) -> Dynamic
             raise ValueError("its dynamic dimensions are invalid")
         symbols.append(Symbol(name, low, high, size))
     shapes = [[terms_of(terms, len(symbols)) for terms in shape] for shape in about["shapes"]]
-    made = Dynamic(symbols, shapes, about["template"], tensors)
+    dynamic = Dynamic(symbols, shapes, about["template"], tensors)
     example_sizes = tuple([symbol.size for symbol in symbols])
     examples = [program.layouts[value].shape for value in program.inputs]
-    if made.sizes_of(examples, [*map(str, range(len(examples)))]) != example_sizes or str(
-        made.program(example_sizes)
+    if dynamic.sizes_of(examples, [*map(str, range(len(examples)))]) != example_sizes or str(
+        dynamic.program(example_sizes)
     ) != str(program):
         raise ValueError("its dynamic dimensions are not those of its program")
-    return made
+    return dynamic
 
 
 def load(f: str | os.PathLike) -> ExportedProgram:

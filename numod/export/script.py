@@ -105,11 +105,11 @@ def script(
     Classes are returned unchanged.
     """
     if isinstance(obj, FunctionType):
-        made = obj if hasattr(obj, _EXAMPLES) else _scripted_function(obj)
+        scripted = obj if hasattr(obj, _EXAMPLES) else _scripted_function(obj)
     elif not isinstance(obj, Module) or isinstance(obj, ScriptModule) or hasattr(type(obj), "_unscripted"):
         return obj
     else:
-        made = _scripted(obj)
+        scripted = _scripted(obj)
     if example_inputs:
         if isinstance(example_inputs, list):
             first = example_inputs[0]
@@ -117,10 +117,10 @@ def script(
             first = next(iter(example_inputs.values()))
         else:
             first = example_inputs
-        vars(made)[_EXAMPLES] = tuple(first) if isinstance(first, (tuple, list)) else (first,), {}
-    elif isinstance(made, Module):
-        _note_first_call(made)
-    return made
+        vars(scripted)[_EXAMPLES] = tuple(first) if isinstance(first, (tuple, list)) else (first,), {}
+    elif isinstance(scripted, Module):
+        _note_first_call(scripted)
+    return scripted
 
 
 def _scripted_function(function: FunctionType) -> FunctionType:

@@ -286,7 +286,7 @@ def _points(symbols: list[Symbol], examples: list[Tensor], shapes: list) -> list
     for symbol in symbols:
         low = max(symbol.low, 2)
         high = low + max(_SAMPLES) if symbol.high is None else symbol.high
-        # samples beyond a large minimum as well, or sizes that differ could not be told apart
+        # samples beyond a large minimum as well: smaller ones would all be raised to it
         sizes = [size for size in (symbol.size, *_SAMPLES, low, low + 1, low + 3) if low <= size <= high]
         choices.append([*dict.fromkeys(sizes)][: 5 if len(symbols) == 1 else 3])
         last.append(symbol.high or max(low, *_SAMPLES))

@@ -196,29 +196,31 @@ def with_numbers(program: Program, state: State, names: dict[int, str]) -> Progr
 
     Updates without a formula for their numbers stay unchanged.
     """
-    made: dict[tuple, Tensor] = {}
+    tensors_by_name: dict[tuple, Tensor] = {}
     result = copied(program, [])
     result.held = dict(program.held)
     for step in program.steps:
         numbers = step.attributes[0] if isinstance(step, Step) and isinstance(step.op, Update) else None
         if isinstance(numbers, Numbers) and step.op is not ACTION:
-            part, values = _numbers(numbers, state, names, made)
+            part, values = _numbers(numbers, state, names, tensors_by_name)
             step = _joined(result, part, values, step)
         result.steps.append(step)
     return result
 
 
-def _numbers(numbers: Numbers, state: State, names: dict[int, str], made: dict) -> tuple[Program, list]:
+def _numbers(numbers: Numbers, state: State, names: dict[int, str], tensors_by_name: dict) -> tuple[Program, list]:
     """(a program that computes an update's numbers, its outputs: values and numbers)."""
     where = _place_of(numbers, state)
-    group = {**numbers.group, "lr": _tensor(f"{where[0]}.lr", numbers.group["lr"], names, made)}
+    group = {**numbers.group, "lr": _tensor(f"{where[0]}.lr", numbers.group["lr"], names, tensors_by_name)}
     settings = {}
     if group.get("dampening") and id(numbers.group) in state.fresh:
         # the first step of SGD with momentum does not dampen the gradient
-        settings["dampening"] = _tensor(f"{where[0]}.dampening", 0.0, names, made)
+        settings["dampening"] = _tensor(f"{where[0]}.dampening", 0.0, names, tensors_by_name)
         group |= settings
     former = numbers.states[0] if numbers.states else {}
-    counts = {key: _tensor(f"{where[1]}.{key}", former[key], names, made) for key in _COUNTS if key in former}
+    counts = {
+        key: _tensor(f"{where[1]}.{key}", former[key], names, tensors_by_name) for key in _COUNTS if key in former
+    }
     states = [{**former, **counts}] if numbers.states else []
 
     def compute() -> tuple:
@@ -242,12 +244,12 @@ def _numbers(numbers: Numbers, state: State, names: dict[int, str], made: dict) 
     return part, list(part.outputs)
 
 
-def _tensor(name: str, value: float | Tensor, names: dict[int, str], made: dict) -> Tensor:
+def _tensor(name: str, value: float | Tensor, names: dict[int, str], tensors_by_name: dict) -> Tensor:
     """The tensor that replaces a setting or a count."""
-    if name not in made:
-        made[name] = mark_exported(full((), float(value), dtype=float64))
-        names[id(made[name])] = name
-    return made[name]
+    if name not in tensors_by_name:
+        tensors_by_name[name] = mark_exported(full((), float(value), dtype=float64))
+        names[id(tensors_by_name[name])] = name
+    return tensors_by_name[name]
 
 
 def _place_of(numbers: Numbers, state: State) -> tuple[str, str]:

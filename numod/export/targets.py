@@ -1,4 +1,4 @@
-"""The targets of `aot_compile`, a row per target: all that the compiler needs to know about a machine."""
+"""The targets of `aot_compile`, a row per target with the properties of a machine that the compiler needs."""
 
 from __future__ import annotations
 

@@ -68,9 +68,9 @@ class SizedFloat(float):
 
 def sized(text: str) -> Sized:
     """The integer with this expression."""
-    made = Sized(1)
-    made.text = text
-    return made
+    size = Sized(1)
+    size.text = text
+    return size
 
 
 def points_of(dynamic: Dynamic) -> list[tuple[int, ...]]:
@@ -223,9 +223,9 @@ class Variants:
         for numerator in _NUMERATORS:
             divisors = [round(numerator / number) if number else 0 for number in numbers]
             if all(divisor and numerator / divisor == number for divisor, number in zip(divisors, numbers)):
-                made = SizedFloat(numbers[0])
-                made.text = f"({numerator!r} / {self._integer(rows, divisors)})"
-                return made
+                sized_float = SizedFloat(numbers[0])
+                sized_float.text = f"({numerator!r} / {self._integer(rows, divisors)})"
+                return sized_float
         raise RuntimeError(
             "aot_compile: a float depends on the sizes and is not a constant divided by a polynomial of them"
         )

@@ -41,8 +41,8 @@ def main(folder: str, machine: str, kernel: str = "") -> None:
     data = Data(
         b"", (), tuple(samples[0]), tuple(samples[1]), tuple(job["scales"]), job["abi"], (home / "header").read_bytes()
     )
-    made = compiled(plan, interface, weights, machine, data, job["size"], kernel, variants)
-    sys.stdout.buffer.write(json.dumps({"arena": dataclasses.astuple(made.arena)}).encode() + b"\n" + made.code)
+    result = compiled(plan, interface, weights, machine, data, job["size"], kernel, variants)
+    sys.stdout.buffer.write(json.dumps({"arena": dataclasses.astuple(result.arena)}).encode() + b"\n" + result.code)
 
 
 def interface_of(fields: dict) -> Interface:

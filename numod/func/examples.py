@@ -148,7 +148,7 @@ def _data_dependent() -> BaseException:
 class _BatchedTensor(Storage):
     """The storage of a batched tensor: `numbers` (size, n), or (n,), equal for all examples, if not `is_batched`.
 
-    `apart` tells whether they are a copy of the caller's tensor, which a write would not reach.
+    `apart`: whether the numbers are a copy of the caller's tensor, so that a write would not change that.
     """
 
     __slots__ = ("numbers", "is_batched", "apart")

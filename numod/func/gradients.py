@@ -55,7 +55,7 @@ def _fresh(value: Any) -> Tensor:
         raise ValueError(f"Thing passed to transform API must be Tensor, got {type(value)}")
     batch = active.batches[-1] if active.batches else None
     if batch is not None and (value._layout.batch is not batch or not value.requires_grad):
-        return batch.as_batched(value).requires_grad_()  # connected to what is outside of `vmap` by its numbers
+        return batch.as_batched(value).requires_grad_()  # its numbers connect it to the graph outside of `vmap`
     if value.is_inference():
         value = value.clone()  # the tape cannot save inference tensors
     return value.view_as(value) if value.requires_grad else value.detach().requires_grad_()

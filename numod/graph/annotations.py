@@ -1,4 +1,4 @@
-"""What type checkers know of `compile`: a compiled function keeps its parameters and result, a module its class."""
+"""Types of `compile` for type checkers: a compiled function keeps its parameters and result, a module its class."""
 
 from __future__ import annotations
 

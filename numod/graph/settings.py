@@ -1,4 +1,4 @@
-"""The options of `numod.compile`: which names are accepted, and what a compiled function stores of them."""
+"""The options of `numod.compile`: the accepted names, and the settings that a compiled function stores."""
 
 from __future__ import annotations
 

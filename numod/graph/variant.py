@@ -52,7 +52,7 @@ class Miss(NamedTuple):
     tensors: tuple[Tensor, ...]
     variants: tuple[Variant, ...]
     versions: dict[tuple, list[Version]]
-    mismatch: str | None  # why the last version with this key may not run
+    mismatch: str | None  # the reason why the last version with this key did not match
     check_failed: bool
 
 

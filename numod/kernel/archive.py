@@ -1,9 +1,9 @@
 """Archives of compiled kernels (.tar.gz), written and read by `python -m numod cache`.
 
-Python's `tarfile` reads whatever an archive asks for: extended headers of gigabytes into memory, sparse maps without
-end. This reader knows plain files, and the extended headers that `tarfile` writes for a long name or a time with
-fractions, and refuses everything else. An archive can make it decompress _TOTAL bytes, keep one entry in memory (at
-most `entry.LIMIT` bytes), and remember _MEMBERS names.
+Python's `tarfile` follows any header of an archive: it reads extended headers of gigabytes into memory, and endless
+sparse maps. This reader accepts plain files, and the extended headers that `tarfile` writes for a long name or a time
+with fractions, and refuses everything else. An archive can make it decompress _TOTAL bytes, keep one entry in memory
+(at most `entry.LIMIT` bytes), and remember _MEMBERS names.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _BLOCK = 512
 _MEMBERS, _TOTAL = 100_000, 4 << 30
 _EXTENDED = 1 << 16  # bytes of an extended header
 _NAME = re.compile(rf"[A-Za-z0-9_][A-Za-z0-9_.+-]{{0,240}}{re.escape(SUFFIX)}")
-# what an extended header may say; not a size, a link, an owner, a sparse map
+# keys that an extended header may have: no size, link, owner or sparse map
 _HARMLESS = re.compile("path|[acm]time|comment")
 
 
@@ -92,7 +92,7 @@ def _header(block: bytes) -> tuple[str, int, bytes]:
 
 
 def _path(text: bytes) -> str:
-    """The name that an extended header gives, or nothing. It consists of lines `length key=value`."""
+    """The name in an extended header, or "". A header consists of lines `length key=value`."""
     path = ""
     while text:
         length, space, _ = text.partition(b" ")

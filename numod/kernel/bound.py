@@ -21,7 +21,7 @@ SIZE = "size"  # the file with the size of a folder in bytes, and the time when 
 _MANY = 2000  # entries of a folder that has the file
 _DAY = 86400.0
 _ROOM = 16  # a removal leaves this part of the limit free, so that the next entries need none
-_sizes: dict[str, tuple[int, float]] = {}  # what the file would say, of folders without one
+_sizes: dict[str, tuple[int, float]] = {}  # the content of the file, for folders without one
 
 
 def written(folder: Folder, size: int, version: str) -> None:
@@ -43,7 +43,7 @@ def written(folder: Folder, size: int, version: str) -> None:
 
 
 def _in_file(folder: Folder) -> tuple[int, float] | None:
-    """What the file of the folder says; None without one."""
+    """(size, time of the last listing) in the folder's file; None without one."""
     try:
         total, listed = folder.read(SIZE, 100).split()
         return int(total), float(int(listed))
@@ -85,6 +85,7 @@ def sweep(folder: Folder, version: str, unused: float = UNUSED) -> int:
 
 
 def _files(folder: Folder) -> list[tuple[str, os.stat_result]]:
+    """The regular files of a folder, with their sizes and times."""
     files = []
     with suppress(OSError), os.scandir(folder.path) as entries:
         for file in entries:

@@ -32,7 +32,7 @@ VERSION = "20"  # raise it when anything changes that affects compiled kernels w
 FAST_POINTWISE = frozenset({"contract"})
 FAST_REDUCTION = frozenset({"contract", "reassoc", "nsz", "arcp"})
 _lock = threading.RLock()
-# held while modules are imported and kernels compiled, since a child forked meanwhile would inherit their locks
+# held while modules are imported and kernels compiled: a child that is forked then would inherit their locks
 unforked = threading.RLock()
 _built: dict[str, Kernel] = {}
 

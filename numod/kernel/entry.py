@@ -15,7 +15,7 @@ An entry does not depend on its place: a pack can hold entries one after another
 map the file, and call `parse` with a slice. A pack has no seals: `kernel.trust` decides whether to use it.
 
 `parse` checks the seal, or the digest where no secret is given, before it reads anything else. It checks every length
-against the bytes that are there, and raises Malformed for everything that is not such an entry. An entry can make its
+against the available bytes, and raises Malformed for anything else. An entry can make its
 reader hash its bytes (at most LIMIT), and decode a JSON text of at most _HEADER_LIMIT bytes.
 """
 
@@ -32,7 +32,7 @@ SUFFIX = ".kernel"
 LIMIT = 64 << 20  # bytes of an entry; the largest known is 0.1 MB
 _HEADER_LIMIT = 1 << 20
 _NAME_LIMIT = 255 - 48 - len("_.kernel")  # a file name has at most 255 bytes
-_START = 80  # where what the digest covers begins
+_START = 80  # the position from which the digest covers the entry
 _NO_SEAL = bytes(32)
 _FIELDS = {"kind": str, "key": str, "name": str, "signature": str, "version": str, "names": list, "parts": list}
 _decode = json.JSONDecoder().raw_decode

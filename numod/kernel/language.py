@@ -2,8 +2,8 @@
 
 For tools and readers, and as values of compile-time parameters.
 
-A kernel's source names these; the back end provides what they compile to. The bodies here say what they do, in plain
-Python, so that a kernel can be stepped through in a debugger.
+The back end provides the compiled forms of these names. The bodies here define them in plain Python, so that a kernel
+can be stepped through in a debugger.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ class Pack:
         length = int.from_bytes(self.memory[len(MAGIC) : _HEAD], "little")
         if length > min(_HEADER_LIMIT, self.size - _HEAD):
             raise Malformed("its header is longer than the file")
-        self.made, self.levels = _header(self.memory[_HEAD : _HEAD + length])
+        self.maker, self.levels = _header(self.memory[_HEAD : _HEAD + length])
         self.index, self.count = _HEAD + length, sum(self.levels.values())
         if self.count > (self.size - self.index) // _ROW:
             raise Malformed("its index is longer than the file")
@@ -82,7 +82,7 @@ class Pack:
     @property
     def is_usable(self) -> bool:
         """Whether this version of numod, Python, Numba and llvmlite made it."""
-        return self.made == maker()
+        return self.maker == maker()
 
     def find(self, key: str) -> Entry | None:
         """The entry with this key. Raises Malformed."""
@@ -115,16 +115,16 @@ class Pack:
 def _header(text: bytes) -> tuple[str, dict[str, int]]:
     try:
         header = json.loads(text.decode("ascii"))
-        made, levels = header["made"], header["levels"]
+        pack_maker, levels = header["made"], header["levels"]
     except (ValueError, RecursionError, KeyError, TypeError):
         raise Malformed("its header is not that of a pack") from None
     if not (
-        type(made) is str
+        type(pack_maker) is str
         and type(levels) is dict
         and all(type(count) is int and 0 <= count < 1 << 32 for count in levels.values())
     ):
         raise Malformed("its header has other fields")
-    return made, levels
+    return pack_maker, levels
 
 
 def write(path: str, levels: dict[str, Iterable[Entry]]) -> dict[str, int]:

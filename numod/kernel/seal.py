@@ -1,6 +1,7 @@
 """The key that seals the entries of a kernel cache: a random file in the cache folder that only the user can read.
 
-The key lies beside the entries, so a cache works wherever its folder is: in a container's volume, or without a home.
+The key is in the same folder as the entries, so a cache works in any folder: in a container's volume, or without a
+home directory.
 Only the whole folder, copied with its key, is trusted elsewhere. `python -m numod cache pack` leaves the key out, and
 `cache unpack` takes no key: entries from another folder have no valid seal here until the user accepts them with
 `--trust`. Other users read a folder that root filled without the key (`Folder.is_roots`): only root can have written

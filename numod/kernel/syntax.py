@@ -7,7 +7,7 @@ import os
 import threading
 
 _lock = threading.RLock()
-_TRIES = 20  # where the program's own threads parse meanwhile
+_TRIES = 20  # attempts, since other threads of the program may parse at the same time
 
 
 def parsed(text: str) -> ast.Module:

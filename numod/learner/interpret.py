@@ -90,8 +90,8 @@ class ClassificationInterpretation(Interpretation):
         """Prediction / target / loss / probability of the prediction."""
         decoded, target = int(self.decoded[number]), int(self.targs[number])
         preds = self.preds[number]
-        chance = preds.reshape(-1)[decoded if preds.numel() > 1 else 0].item()
-        return f"{self.vocab[decoded]} / {self.vocab[target]} / {loss:.2f} / {chance:.2f}"
+        probability = preds.reshape(-1)[decoded if preds.numel() > 1 else 0].item()
+        return f"{self.vocab[decoded]} / {self.vocab[target]} / {loss:.2f} / {probability:.2f}"
 
 
 def _short(value: Tensor) -> str:

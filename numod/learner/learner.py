@@ -1,6 +1,6 @@
 """The Learner: a model, its data, a loss and an optimizer, and the usual ways to train and to use them.
 
-The loop is in `loop`; what happens beside it is in callbacks.
+The loop is in `loop`; everything else that happens during a fit is in callbacks.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class Learner(Loop):
         self.opt = self.opt_func(groups if len(groups) > 1 else split[0], lr=rates[-1])
 
     def _set_lr(self, lr: Any) -> list[float]:
-        """Set the learning rates of the groups; gives them."""
+        """Set the learning rates of the groups, and return them."""
         if self.opt is None:
             self.create_opt()
         rates = schedule.per_group(self.lr if lr is None else lr, len(self.opt.param_groups))
@@ -348,7 +348,7 @@ class Learner(Loop):
         """Write the model as a program that needs none of your code, for `load_learner`. Gives the path."""
         return saving.export(self, fname)
 
-    # ---- what is shown
+    # ---- output
 
     @contextmanager
     def no_logging(self) -> Iterator[Learner]:

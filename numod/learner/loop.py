@@ -1,6 +1,6 @@
-"""The training loop. All that is more than the loop is a callback.
+"""The training loop. Everything else that happens during a fit is in callbacks.
 
-Not what a Learner offers around it: see `learner`.
+`learner` has the methods of a Learner that use it.
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ class Loop(Callbacks):
         return next((parameter.device for parameter in self.model.parameters()), None)
 
     def _count_batches(self) -> None:
-        """The length of this pass, where the loader knows it, and the share of training that a batch is."""
+        """Set the number of batches of this pass, if it is known, and a batch's fraction of the training."""
         count = operator.length_hint(self.dl, -1)
         known = count >= 0
         if self.training and known:
@@ -195,7 +195,7 @@ class Loop(Callbacks):
         self.pct_batch = 1.0 / (expected * self.n_epoch) if expected and self.training and self.n_epoch else 0.0
 
     def _split(self, batch: Any) -> tuple[tuple, tuple]:
-        """(inputs, targets) of a batch: all but the last, and the last, unless `dls.n_inp` says otherwise."""
+        """(inputs, targets) of a batch: the last entry is the target, unless `dls.n_inp` is the number of inputs."""
         if self._is_plain and len(batch) == 2 and type(batch) in (list, tuple):
             x, y = batch
             return (x,), (y,)

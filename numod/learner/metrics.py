@@ -170,7 +170,9 @@ class _FromCounts(ConfusionMatrix):
         hits, predicted, actual = counts.diagonal(), counts.sum(0), counts.sum(1)
         if self.average == "micro":
             hits, predicted, actual = hits.sum(), predicted.sum(), actual.sum()
-        ratio = self._ratio(hits, predicted, actual).nan_to_num(nan=0.0)  # as scikit-learn: 0 where there is no sample
+        ratio = self._ratio(hits, predicted, actual).nan_to_num(
+            nan=0.0
+        )  # 0 for a class without samples, as in scikit-learn
         if self.average == "binary":
             return ratio[self.pos_label]
         if self.average == "macro":

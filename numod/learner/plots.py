@@ -1,4 +1,4 @@
-"""Pictures of training, drawn by matplotlib (the extra `plot`). Each function gives the axes it drew on."""
+"""Plots of training, drawn by matplotlib (the extra `plot`). Each function returns its axes."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def _interpretation(learn: Any) -> Interpretation | None:
 
 
 def _plain(interpretation: Interpretation) -> Interpretation | None:
-    """The interpretation of a model without classes; None if there is no loss per sample."""
+    """The interpretation without classes; None if there is no loss per sample."""
     if interpretation.targs is None or interpretation.losses is None or interpretation.losses.dim() != 1:
         return None
     interpretation.__class__ = Interpretation

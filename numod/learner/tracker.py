@@ -72,7 +72,7 @@ class _Patient(TrackerCallback):
         self.patience, self.wait = patience, 0
 
     def before_fit(self) -> None:
-        """Start anew."""
+        """Reset the best value."""
         self.wait = 0
         super().before_fit()
 
@@ -154,7 +154,7 @@ class SaveModelCallback(TrackerCallback):
         self.last_saved_path: Any = None
 
     def before_fit(self) -> None:
-        """Start anew."""
+        """Reset the best value."""
         self.last_saved_path = None
         super().before_fit()
 

@@ -171,7 +171,7 @@ def adopt(module: Module, registry_name: str, entries: dict[str, Any]) -> None:
 
 # ---- modules in plain containers -------------------------------------------------------------------------------------
 
-# how many entries of a container are checked, so that assigning a long list stays cheap
+# number of entries of a container that are checked, so that assigning a long list stays cheap
 _CHECKED_ENTRIES = 8
 _warned: set[tuple[type, str]] = set()
 _empty_containers: dict[tuple[type, str], weakref.ref] = {}

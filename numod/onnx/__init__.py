@@ -1,8 +1,8 @@
 """`numod.onnx`: models of ONNX files as modules, and modules as ONNX files.
 
 `load` reads a file into an nn.Module whose weights are Parameters; `export` writes a module as a file for any runtime.
-The package `onnx` reads and writes the format; it is needed when they are called, not to import this folder, which
-model files ask for PyTorch's names.
+The package `onnx` reads and writes the format; it is needed when they are called, but not to import this
+folder, whose names model files import.
 
 **How it works.** `load` checks the file (`checks`) and builds a `Program`, a list of steps, for the graph and for each
 subgraph and function in it (`build`). A step calls the function that the table has for the node's operator and version

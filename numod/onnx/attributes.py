@@ -9,7 +9,7 @@ from .library import onnx
 from .registry import Operator
 from .tensors import read_tensor, to_dtype
 
-# annotation: the AttributeProto.AttributeType that it takes
+# the AttributeProto.AttributeType for each annotation
 _KINDS = {
     "int": "INT",
     "bool": "INT",
@@ -28,9 +28,9 @@ _KINDS = {
 def read_attributes(
     node: object, operator: Operator, read_graph: Callable[[object], object], folder: Path | None
 ) -> dict[str, object]:
-    """The keyword arguments of the operator's function for a node. `folder` is where external data may lie.
+    """The keyword arguments of the operator's function for a node. `folder` may contain external data.
 
-    Raises ValueError for attributes that the operator has not, of a wrong type, or missing.
+    Raises ValueError for attributes that are unknown, missing or of a wrong type.
     """
     values = {}
     for attribute in node.attribute:

@@ -1,6 +1,6 @@
-"""From a ModelProto to an OnnxModule: checks the graph, finds each node's operator, and gives the tensors their homes.
+"""Builds an OnnxModule from a ModelProto: checks the graph, finds each node's operator, and registers the tensors.
 
-All that numod does not support is collected and raised as one error.
+Unsupported features are collected and raised as one error.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ from .program import CALL, UNUSED, Program, Step, set_dropped, subprograms
 from .registry import HOST, Operator, find
 from .tensors import DTYPES, WIDER, dtype_name, read_tensor
 
-_MOST_STEPS = 100_000  # calls of functions that call functions grow without bound
-_DEEPEST = 32  # functions and subgraphs within each other
+_MOST_STEPS = 100_000  # nodes, where a function's nodes count at each call
+_DEEPEST = 32  # levels of nested functions and subgraphs
 _MOST_FOLDED = 4096  # elements of a constant that is computed when the file is loaded
-_MOST_COMBINED = 1 << 22  # of the sizes of its inputs, their product, which bounds what broadcasting makes of them
-# names that exporters give to what they computed, as opposed to names in a state dict
+_MOST_COMBINED = 1 << 22  # product of the sizes of its inputs, which bounds the size after broadcasting
+# names of values that an exporter computed, as opposed to names in a state dict
 _COMPUTED = re.compile(r"val_\d+$|scalar_tensor|_?const|/|onnx::|_to_copy|lifted_tensor", re.IGNORECASE)
-# operators that give the same for a constant in a wider dtype
+# operators whose result is the same for a constant in a wider dtype
 _READ_WIDENED = {"Cast", "DequantizeLinear", "MatMulNBits"}
 _PRODUCTS = {"Conv", "ConvTranspose", "Gemm", "MatMul", "FusedMatMul", "FusedGemm", "FusedConv", "LSTM", "GRU", "RNN"}
 
 
 def build_module(model: object, folder: Path | None) -> OnnxModule:
-    """The module of a model. Raises NotImplementedError with all that is not supported."""
+    """The module of a model. Raises NotImplementedError that lists all unsupported features."""
     builder = Builder(model, folder)
     module = builder.module()
     if builder.problems:
@@ -60,7 +60,7 @@ def build_module(model: object, folder: Path | None) -> OnnxModule:
 
 
 def problem_lines(problems: dict[str, list[str]]) -> list[str]:
-    """A line for each thing that is not supported, with the first places where it occurs."""
+    """A line for each unsupported feature, with the first nodes that use it."""
     return [
         f"{problem}: {', '.join(places[:3])}" + (f" and {len(places) - 3} more" if len(places) > 3 else "")
         for problem, places in problems.items()
@@ -69,9 +69,9 @@ def problem_lines(problems: dict[str, list[str]]) -> list[str]:
 
 @dataclass
 class Context:
-    """Where a graph stands: its opsets, the attributes of the function's caller, names around it, and its depth.
+    """The surroundings of a graph: opsets, attributes of the function's caller, names of outer graphs, depth.
 
-    `widened` has the types of constants that are held in a wider dtype, by name.
+    `widened` has the types of constants that are stored in a wider dtype, by name.
     """
 
     opsets: dict[str, int]
@@ -82,13 +82,13 @@ class Context:
     widened: dict[str, str] = field(default_factory=dict)
 
     def inner(self, names: Iterable[str]) -> Context:
-        """That of a subgraph."""
+        """The context of a subgraph."""
         names = self.names.union(names)
         return Context(self.opsets, self.attributes, names, self.depth + 1, self.prefix, dict(self.widened))
 
 
 class Builder:
-    """Builds one model. `problems` has what is not supported, with the nodes where it occurs."""
+    """Builds one model. `problems` has the unsupported features, with the nodes that use them."""
 
     def __init__(self, model: object, folder: Path | None) -> None:
         self.model, self.folder = model, folder
@@ -100,7 +100,7 @@ class Builder:
         self.root = OnnxModule("", (), ())
 
     def module(self) -> OnnxModule:
-        """The module. Where there are problems it lacks the steps that have them."""
+        """The module. It lacks the steps of nodes with problems."""
         graph = self.model.graph
         if self._count(graph.node, {}) > _MOST_STEPS:
             raise ValueError(f"the model has more than {_MOST_STEPS} nodes, counting those of functions at each call")
@@ -111,7 +111,7 @@ class Builder:
         return self.root.eval()
 
     def _count(self, nodes: Iterable, counts: dict[tuple, int | None], depth: int = 0) -> int:
-        """How many steps the nodes make. `counts` has those of functions; None while one is counted."""
+        """The number of steps of the nodes. `counts` has the numbers of functions, None while one is counted."""
         if depth > _DEEPEST:
             raise ValueError(f"functions and graphs are nested deeper than {_DEEPEST}")
         total = 0
@@ -132,6 +132,7 @@ class Builder:
         return total
 
     def _declared(self, value: object) -> Value:
+        """An input or output of the graph with its declared type and shape."""
         check_text(value.name)
         kind, shape = declared_type(value.type)
         if shape is not None and any(isinstance(size, int) and size < 0 for size in shape):
@@ -158,7 +159,7 @@ class Builder:
         return self._body(program, graph.node, [value.name for value in graph.output], tensors, context)
 
     def function(self, function: object, node: object, context: Context) -> Step:
-        """A call of a FunctionProto. Attributes that its nodes refer to are the caller's, or the defaults."""
+        """A call of a FunctionProto. Its nodes can refer to attributes of the caller, else to their defaults."""
         if context.depth > _DEEPEST:
             raise ValueError(f"functions call each other deeper than {_DEEPEST}")
         check_text(*function.input, *function.output)
@@ -178,7 +179,7 @@ class Builder:
             )
         if len(node.output) > len(function.output):
             raise ValueError(
-                f"{label_of(node)} has {len(node.output)} outputs, function '{function.name}' gives "
+                f"{label_of(node)} has {len(node.output)} outputs, function '{function.name}' has "
                 f"{len(function.output)}"
             )
         return Step(CALL, tuple(inputs), output_names(node), {"body": program}, label_of(node))
@@ -208,7 +209,7 @@ class Builder:
         program.differentiated = frozenset(program.inputs).intersection(set().union(*leaves))
         program.shadows = tuple(context.names.intersection(program.inputs))
         program.captured = frozenset((read | set(outputs)) - own_names - {""})
-        self._give_homes(program, stored, context)
+        self._register_tensors(program, stored, context)
         set_dropped(program, frozenset(program.constants))
         return program
 
@@ -234,6 +235,7 @@ class Builder:
     # ---- nodes
 
     def _step(self, node: object, program: Program, names: set[str], context: Context) -> Step | None:
+        """The step of a node: a call of a function or an operator; None for an unsupported operator."""
         domain = domain_of(node.domain)
         function = self.functions.get((domain, node.op_type, node.overload))
         if function is not None:
@@ -270,7 +272,7 @@ class Builder:
         return step
 
     def _check_widened(self, row: Operator, node: object, context: Context) -> None:
-        """Note a problem where an operator whose result depends on the dtype reads a constant that has a wider one."""
+        """Note a problem if the operator reads a constant in a wider dtype, and its result depends on the dtype."""
         stored = [dtype_name(value.t.data_type) for value in node.attribute if value.t.data_type in WIDER]
         if row.name == "Constant" and stored:
             context.widened[node.output[0]] = stored[0]
@@ -280,7 +282,7 @@ class Builder:
             self._problem(f"{row.name} with constants of type {name}", label_of(node))
 
     def _resolved(self, node: object, context: Context) -> object:
-        """The node with the values of the attributes that refer to those of the function around it."""
+        """The node, with references to attributes of the enclosing function replaced by their values."""
         if not any(value.ref_attr_name for value in node.attribute):
             return node
         resolved = type(node)()
@@ -295,7 +297,7 @@ class Builder:
         return resolved
 
     def _fold(self, step: Step, program: Program, stored: dict[str, object]) -> bool:
-        """Whether the step's outputs do not depend on inputs. They become constants then."""
+        """Make the step's outputs constants if they do not depend on inputs. Returns whether they do not."""
         constant = step.operator.name == "Constant" and not step.inputs
         known = all(name in program.constants or not name for name in step.inputs)
         if not constant and not (step.inputs and known and step.operator.name in HOST):
@@ -323,8 +325,8 @@ class Builder:
 
     # ---- tensors
 
-    def _give_homes(self, program: Program, stored: dict[str, object], context: Context) -> None:
-        """Make parameters and buffers of the tensors, and buffers of constants that are used as tensors."""
+    def _register_tensors(self, program: Program, stored: dict[str, object], context: Context) -> None:
+        """Register the tensors as parameters and buffers, and constants that are used as tensors as buffers."""
         uses = _uses(program)
         if not context.depth:
             trained = {name for name, value in stored.items() if self._is_trained(name, value, uses.get(name, set()))}
@@ -343,6 +345,7 @@ class Builder:
 
     @staticmethod
     def _is_trained(name: str, value: Tensor, uses: set[str]) -> bool:
+        """Whether a stored tensor becomes a parameter: a float, no buffer, not computed by an exporter."""
         if not value.dtype.differentiable or "state" in uses:
             return False
         if _is_computed(name) or (value.ndim == 0 and name.isdigit()):
@@ -354,13 +357,13 @@ class Builder:
 
 
 def _is_computed(name: str) -> bool:
-    """Whether an exporter made the name: it names constants after the function that computed them, as `zeros_1`."""
+    """Whether an exporter created the name, after the function that computed a constant, as `zeros_1`."""
     function = re.sub(r"_\d+$", "", name)
     return bool(_COMPUTED.match(name)) or hasattr(numod, function) or hasattr(Tensor, function)
 
 
 def _uses(program: Program) -> dict[str, set[str]]:
-    """How values are used in a graph and those in it: as "host", "state", "product" (a weight's use) or "tensor"."""
+    """How values are used in a graph and its subgraphs: as "host", "state", "product" (as a weight) or "tensor"."""
     uses: dict[str, set[str]] = {}
     for step in program.all_steps():
         row = step.operator
@@ -371,7 +374,7 @@ def _uses(program: Program) -> dict[str, set[str]]:
 
 
 def _empty_form(proto: object) -> tuple[dtype, tuple[int, ...]]:
-    """The dtype and shape that an output has where nothing is stacked, as it is declared; float32 if it is not."""
+    """The declared dtype and shape of an output of which no slices are stacked; float32 if it is not declared."""
     tensor = proto.tensor_type
     sizes = [size if isinstance(size, int) else 0 for size in declared_shape(tensor) or ()]
     return DTYPES.get(tensor.elem_type, numod.float32), (0, *sizes)

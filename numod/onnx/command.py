@@ -1,4 +1,4 @@
-"""The command `onnx`: what a model file contains, and what numod does not support in it."""
+"""The command `onnx`: the contents of a model file, and the features in it that numod does not support."""
 
 from __future__ import annotations
 

@@ -255,12 +255,12 @@ def _unsupported_types(program: SymbolicProgram, names: Sequence[str]) -> list[s
 
 
 def _name_outputs(graph: Graph, outputs: list[str], names: Sequence[str]) -> None:
-    """Give the outputs their names: by renaming what a node makes, else by a copy."""
-    made = {name for node in graph.nodes for name in node.outputs}
+    """Set the names of the outputs: rename the outputs of nodes, and copy other values."""
+    node_outputs = {name for node in graph.nodes for name in node.outputs}
     renamed: dict[str, str] = {}
     copies = []
     for old, new in zip(outputs, names):
-        if old in made and old not in renamed:
+        if old in node_outputs and old not in renamed:
             renamed[old] = new
         else:
             copies.append((old, new))
@@ -354,10 +354,10 @@ def _captured(
 
 @contextmanager
 def _mode(model: Any, training: int) -> Iterator[None]:
-    """The module in the wanted mode for a while.
+    """Context in which the module is in the mode `training`.
 
-    Running statistics are no part of an ONNX model. They keep their values, since how they are updated depends on the
-    batch's size in a way that a program for all sizes cannot have.
+    Running statistics are not updated: they are no part of an ONNX model, and the update depends on the batch size in
+    a way that a program for all sizes cannot express.
     """
     modules = [*model.modules()] if isinstance(model, Module) else []
     modes = [(module, module.training) for module in modules]

@@ -13,7 +13,7 @@ from .program import TRAINING, Program
 from .tensors import as_tensor
 
 
-_MOST_PARTS = 64  # of the name of a tensor: each but the last is a module within the one before
+_MOST_PARTS = 64  # parts of a tensor's name; all but the last name nested modules
 
 
 class Scope(Module):

@@ -1,6 +1,6 @@
 """Programs: graphs of a file as lists of steps, which an OnnxModule runs.
 
-Values are kept in a dict by name. They are tensors, arrays (constants, and numbers that Python must know, such as
+Values are kept in a dict by name. They are tensors, arrays (constants, and numbers that Python reads, such as
 shapes), lists of tensors (sequences), or None (optional values that are absent).
 """
 
@@ -17,9 +17,9 @@ from ..nn.module import Module
 from .registry import HOST, Operator, internal
 from .tensors import as_array, as_tensor
 
-# keys among the values that are no names of a file: `checks.check_text` refuses names with "\0"
+# keys of values that are no names of the file, in which `checks.check_text` refuses "\0"
 TRAINING = "\0training"  # the module's mode
-UNUSED = "\0unused"  # stands for outputs without a name
+UNUSED = "\0unused"  # outputs without a name
 _TENSOR = "\0tensor"  # ends the key of a constant's tensor
 
 
@@ -98,8 +98,10 @@ class Program:
     sources: list[tuple[str, Module, str]] = field(default_factory=list)
     captured: frozenset[str] = frozenset()  # names from the graphs around it
     shadows: tuple[str, ...] = ()  # inputs that are called like a constant around it
-    empty_outputs: list[tuple[dtype, tuple[int, ...]]] = field(default_factory=list)  # dtypes and shapes in no trips
-    differentiated: frozenset[str] = frozenset()  # values of which a node asks for gradients
+    empty_outputs: list[tuple[dtype, tuple[int, ...]]] = field(
+        default_factory=list
+    )  # dtypes and shapes of outputs of loops without trips
+    differentiated: frozenset[str] = frozenset()  # values whose gradients a node computes
 
     def run(self, arguments: Sequence[object], around: dict[str, object]) -> tuple:
         """The outputs for `arguments`. `around` has the values of the graphs around this one."""
@@ -150,11 +152,11 @@ CALL = internal("a function", call_program, raw=True)
 
 def set_dropped(program: Program, keep: frozenset[str]) -> None:
     """Let each step drop the values that are read for the last time there, outputs and names in `keep` excepted."""
-    made = set(program.inputs).union(*[step.outputs for step in program.steps])
+    defined = set(program.inputs).union(*[step.outputs for step in program.steps])
     needed = set(program.outputs) | keep | {""}
     for step in reversed(program.steps):
         names = {*step.inputs, *step.outputs, *step.captured} - needed
-        step.dropped = tuple(sorted(names & made))
+        step.dropped = tuple(sorted(names & defined))
         needed |= names
 
 

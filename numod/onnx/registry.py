@@ -4,10 +4,10 @@
     def softmax(x, *, axis: int = -1): ...
 
 A function's positional parameters are the operator's inputs, its keyword parameters the attributes, with their types
-and defaults. Inputs are tensors. Those listed in `host` are NumPy arrays, because Python must know their numbers
-(shapes, axes); those in `state` are buffers where the file has them, not parameters. `raw` operators take values of
-every kind. Keywords that are no attributes: `outputs` is how many outputs the node names, `scope` the values of the
-graph around the node.
+and defaults. Inputs are tensors. Those listed in `host` are NumPy arrays, because Python reads their numbers (shapes,
+axes); those in `state` are stored as buffers, not as parameters. `raw` operators take values of every kind. Keywords
+that are no attributes: `outputs` is the number of outputs that the node names, `scope` the values of the graph around
+the node.
 
 `on_host` registers the NumPy version of an operator, for shape arithmetic: nodes whose inputs are all arrays.
 """
@@ -62,7 +62,7 @@ def _by_row(module: str, function: str, name: str, since: int) -> Operator:
 
 
 OPERATORS: dict[tuple[str, str], list[Operator]] = {}
-INTERNAL: list[Operator] = []  # rows of steps that are no operator of a file
+INTERNAL: list[Operator] = []  # operators of steps that are no node of a file
 HOST: dict[str, Callable] = {}
 
 

@@ -1,6 +1,6 @@
 """Names of PyTorch's exporter that model files import; `numod.onnx.symbolic_helper` has them too.
 
-Nothing calls what they register: numod writes operators from a captured program.
+Functions that they register are never called: numod writes operators from a captured program.
 """
 
 from __future__ import annotations

@@ -109,7 +109,7 @@ def _check_elements(proto: object, shape: tuple[int, ...]) -> None:
 
 
 def _external_bytes(proto: object, shape: tuple[int, ...], folder: Path | None) -> np.ndarray:
-    """The bytes of a tensor in a file of its own, which must lie in `folder` or below, links followed."""
+    """The bytes of a tensor in a separate file, which must be in `folder` or below, after links are resolved."""
     entries = {entry.key: entry.value for entry in proto.external_data}
     location = entries.get("location", "")
     if folder is None:
@@ -159,7 +159,7 @@ def _converted(proto: object, shape: tuple[int, ...]) -> np.ndarray | Tensor:
     """The elements by the package, for numbers listed one by one and for dtypes that numod has not."""
     try:
         array = onnx().numpy_helper.to_array(proto).reshape(shape)
-    except Exception as error:  # whatever the package raises for data that does not fit
+    except Exception as error:  # any error of the package for data that does not fit
         raise ValueError(f"tensor '{proto.name}': {error}") from error
     if proto.data_type in WIDER:
         return array.astype(WIDER[proto.data_type])

@@ -16,12 +16,12 @@ from .writer.proto import LARGEST, Model
 from .writer.translate import outputs_of
 
 RTOL, ATOL = 1e-3, 1e-4
-_STEPS = 2  # by which quantized results may differ
-_HALF = {"float16": (1e-2, 1e-3), "bfloat16": (5e-2, 1e-2)}  # least tolerances
+_STEPS = 2  # maximum difference of quantized results, in quantization steps
+_HALF = {"float16": (1e-2, 1e-3), "bfloat16": (5e-2, 1e-2)}  # minimum tolerances (rtol, atol)
 
 
 class VerificationError(AssertionError):
-    """The exported model gives other results than the module."""
+    """The results of the exported model differ from those of the module."""
 
 
 def verify(
@@ -34,7 +34,7 @@ def verify(
     atol = max(atol, _STEPS * _coarsest_step(model))
     program = exported.frozen().program  # a run may write to buffers
     expected = outputs_of(program(*[example.clone() for example in exported.examples]))
-    results = run(onnx, model, [*exported.examples, *_weights_apart(model, exported)])
+    results = run(onnx, model, [*exported.examples, *_separate_weights(model, exported)])
     differences, wrong = {}, []
     for variable, ours, theirs in zip(model.outputs, expected, results, strict=True):
         differences[variable.name], is_close = _compared(ours, theirs, rtol, atol)
@@ -49,7 +49,7 @@ def verify(
     return differences
 
 
-def _weights_apart(model: Model, exported: ExportedProgram) -> list[Tensor]:
+def _separate_weights(model: Model, exported: ExportedProgram) -> list[Tensor]:
     """The weights that the model has as inputs without values, in the order of the inputs."""
     names = {written: name for name, written in model.weights.items()}
     return [
@@ -115,7 +115,7 @@ def _run_by_onnxruntime(
 
 
 def _for_runtime(library: Any, value: Tensor) -> Any:
-    """A tensor as ONNX Runtime takes it; NumPy has no bfloat16, of which the bits are passed."""
+    """A tensor as an input of ONNX Runtime. NumPy has no bfloat16, so its bits are passed."""
     if value.dtype.name != "bfloat16":
         return library.OrtValue.ortvalue_from_numpy(np.ascontiguousarray(value.detach().numpy()), "cpu")
     bits = np.ascontiguousarray(value.detach().float().numpy()).view(np.uint32) >> 16
@@ -129,7 +129,7 @@ def _from_runtime(value: Any) -> np.ndarray:
 
 
 def _run_here(onnx: Any, model: Model, inputs: Sequence[Tensor]) -> list[np.ndarray]:
-    """By `numod.onnx.load`."""
+    """The model's results, by `numod.onnx.load`."""
     from ..autograd import no_grad
     from .load import load
 

@@ -316,12 +316,10 @@ class NAdam(Optimizer):
         )
 
     def _numbers(self, group: dict[str, Any], states: list) -> tuple[float, ...]:
-        step, (beta1, beta2), lr, decay = (
-            next_step(states),
-            group["betas"],
-            number(group["lr"]),
-            group["momentum_decay"],
-        )
+        step = next_step(states)
+        (beta1, beta2) = group["betas"]
+        lr = number(group["lr"])
+        decay = group["momentum_decay"]
         mu, next_mu = (beta1 * (1.0 - 0.5 * 0.96 ** (n * decay)) for n in (step, step + 1))
         for state in states:
             state["mu_product"] *= mu

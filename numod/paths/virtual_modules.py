@@ -59,7 +59,7 @@ MODULES = {  # PyTorch's path below numod: its names, and what to do instead
 def module(path: str) -> ModuleType:
     """The module at PyTorch's path, made of its names."""
     names, instead = MODULES[path]
-    made = ModuleType(f"numod.{path}", f"Only names: {instead}.")
-    made.__all__ = names.split()
-    vars(made).update({name: name_only(f"{path}.{name}", instead) for name in made.__all__})
-    return made
+    virtual = ModuleType(f"numod.{path}", f"Only names: {instead}.")
+    virtual.__all__ = names.split()
+    vars(virtual).update({name: name_only(f"{path}.{name}", instead) for name in virtual.__all__})
+    return virtual

@@ -140,7 +140,7 @@ def _print_operations(prof: profile, options: argparse.Namespace) -> None:
 
 
 def _problem(script: str, column: str, folder: str) -> str:
-    """The error message for invalid options, so that the script does not run in vain; "" if they are valid."""
+    """The error message for invalid options, before the script runs; "" if they are valid."""
     if not os.path.isfile(script):
         return f"there is no file {script}"
     if column not in _COLUMNS:

@@ -1,5 +1,5 @@
 """Records when kernels are compiled or loaded, and how long each step takes. `kernel.build` compiles them, and
-`device.phases` tells of the steps.
+`device.phases` reports the steps.
 """
 
 from __future__ import annotations

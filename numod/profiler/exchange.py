@@ -1,4 +1,4 @@
-"""Exchange: temporary replacement of functions (monkey patching). `watch` decides about the replacements.
+"""Exchange: temporary replacement of functions (monkey patching). `watch` selects the functions and their replacements.
 
 Attributes that are looked up at each call (methods in classes, functions in modules) are replaced in place. A function
 that other modules have imported by name must stay the same object, so its code object is replaced. There is no overhead

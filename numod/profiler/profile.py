@@ -21,7 +21,7 @@ from .kernels import KernelReport, reports
 from .steps import ProfilerAction
 from .watch import Options, Watch
 
-_now: list[profile] = []  # the active profiler, of which there is at most one
+_now: list[profile] = []  # the active profiler, if any
 
 
 def _forget() -> None:

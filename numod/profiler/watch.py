@@ -226,12 +226,12 @@ class Watch:
         """The finalizer of a storage."""
         sizes, note, clock = self._sizes, self.note, self.clock
 
-        def gone(storage: Storage) -> None:
+        def on_free(storage: Storage) -> None:
             size = sizes.pop(id(storage), None)
             if size is not None:
                 note(clock(), "memory", -size, None)
 
-        return gone
+        return on_free
 
 
 def _title(prefix: str, method: str) -> Callable:

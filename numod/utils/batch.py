@@ -73,7 +73,7 @@ def _in_process(program: Callable, pieces: Iterable[tuple]) -> Iterator[tuple]:
 
 
 def _on_workers(program: Callable, pieces: Iterable[tuple], client: Any) -> Iterator[tuple]:
-    """Compute pieces on Dask's workers, some ahead of what is read."""
+    """Compute pieces on Dask's workers, some before their results are read."""
     sent = client.scatter(program, broadcast=True, hash=False)
     waiting: deque = deque()
     pieces = iter(pieces)

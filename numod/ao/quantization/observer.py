@@ -40,8 +40,8 @@ class PartialWrapper:
         self.callable_args: dict[str, Callable] = {}
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
-        made = {name: make() for name, make in self.callable_args.items() if name not in keywords}
-        return self.p(*args, **made, **keywords)
+        created = {name: make() for name, make in self.callable_args.items() if name not in keywords}
+        return self.p(*args, **created, **keywords)
 
     def __repr__(self) -> str:
         return repr(self.p) + repr(self.callable_args)

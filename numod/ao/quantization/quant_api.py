@@ -13,7 +13,7 @@ from ...nn.linear import Linear
 from ...nn.module import Module
 from ..nn.quantized.weight_only import DynamicActivationLinear, WeightOnlyLinear
 
-_REPEATS = 5  # timings of a layer, of which the best counts
+_REPEATS = 5  # timings of a layer; the least one counts
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ def _note(seen: dict[str, Tensor], path: str, x: Tensor) -> None:
 
 
 def _fastest(module: Module, x: Tensor) -> tuple[str, Module]:
-    """(what was decided, the layer) with the least time for this input."""
+    """(name of the configuration, layer) with the least time for this input."""
     layers = {"float": module, **{type(config).__name__: config.layer(module) for config in CANDIDATES}}
     seconds = {name: _time(layer, x) for name, layer in layers.items()}
     best = min(seconds, key=seconds.get)

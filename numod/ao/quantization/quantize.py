@@ -1,4 +1,4 @@
-"""The eager recipe: `prepare` adds observers, `convert` replaces layers, and what is made of both."""
+"""Quantization of eager models: `prepare` adds observers, `convert` replaces layers, others combine both."""
 
 from __future__ import annotations
 
@@ -85,9 +85,9 @@ def _add_observers(module: Module, kinds: set, non_leaf: Iterable, custom: dict)
         elif is_observed_specially(child):
             _observe(child, DEFAULT_MODULE_TO_ACT_POST_PROCESS[type(child)])
         elif getattr(child, "qconfig", None) is not None and type(child) in custom:
-            seen = custom[type(child)].from_float(child)
-            setattr(module, name, seen)
-            _observe(seen)
+            observed_child = custom[type(child)].from_float(child)
+            setattr(module, name, observed_child)
+            _observe(observed_child)
         else:
             _add_observers(child, kinds, non_leaf, custom)
     is_leaf = not module._modules and not isinstance(module, nn.Sequential)

@@ -61,7 +61,7 @@ def report(model: Module, data: Any, reference: Module | None = None) -> list[La
 
 
 def _layers(model: Module) -> Iterator[tuple[str, Module]]:
-    """The layers that have no layers in them; observers and packed parameters belong to theirs."""
+    """The layers without submodules, where observers and packed parameters do not count as layers."""
 
     def is_part(module: Module) -> bool:
         return isinstance(module, (ObserverBase, FakeQuantizeBase)) or type(module).__name__.endswith("PackedParams")

@@ -170,9 +170,9 @@ def peek(self: Tensor) -> float | int | bool:
 
 
 def _read_later(self: Tensor, method: str) -> object:
-    """What a recorder gives in the stead of values that it can read after the run, or None.
+    """A recorder's lazy scalar for values that are read after the run; None if nothing records.
 
-    Raises RuntimeError if it cannot.
+    Raises RuntimeError if the recorder does not support it.
     """
     for listener in active_listeners():
         read = getattr(listener, "read", None)

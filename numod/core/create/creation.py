@@ -1,6 +1,6 @@
-"""New tensors of given sizes: constants, identities.
+"""New tensors by size: constants, identities.
 
-Those from values are in `values`, evenly spaced ones in `ranges`, random ones in `random`.
+`values` makes tensors of data, `ranges` evenly spaced ones, `random` random ones.
 """
 
 from __future__ import annotations
@@ -335,7 +335,7 @@ def eye(
 
 
 def _construct(cls: type, *arguments: object, dtype: DType | None = None, device: Device | str | None = None) -> Tensor:
-    """`Tensor(...)`: sizes give uninitialised memory, a sequence or array its values in the default dtype."""
+    """`Tensor(...)`: uninitialised memory of these sizes, or the values of a sequence or array in the default dtype."""
     device = device or _CPU
     if len(arguments) == 1 and not isinstance(arguments[0], (int, np.integer)):
         (data,) = arguments

@@ -40,7 +40,7 @@ def arange(
 
 @resolved
 def _progression(kind: str | None, *bounds: float) -> tuple[DType, float, float, int]:
-    """(dtype, first number, step, how many) of a range."""
+    """(dtype, first number, step, number of elements) of a range."""
     start, end, step = _bounds(bounds, {})
     if any(isinf(bound) or isnan(bound) for bound in (start, end)):
         raise RuntimeError(f"unsupported range: {start} -> {end}")

@@ -35,8 +35,7 @@ def dirichlet(input: Tensor, generator: Generator | None = None) -> Tensor:
     """Samples of Dirichlet distributions with concentrations along the last dimension; never 0 or 1, where densities
     may be infinite.
     """
-    # In float64: where concentrations are small, all gammas of a row underflow in float32, and their ratios would say
-    # nothing.
+    # in float64: for small concentrations, all gammas of a row underflow in float32, and their ratios are meaningless
     parts = standard_gamma(input.double() if input.is_floating_point() else input, generator).clamp_min(
         finfo(float64).tiny
     )

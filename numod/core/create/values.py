@@ -218,10 +218,10 @@ def _depth(data: object) -> int:
 
 
 def _without_tensors(data: object, kinds: set[type | DType | np.dtype], depth: int) -> object:
-    """The data, of `depth` dimensions, with arrays for tensors; a tensor among numbers is a number, whatever its shape.
+    """The data, of `depth` dimensions, with tensors as arrays, or as numbers in place of a number.
 
-    `kinds` gets the types of its numbers and the dtypes of its arrays and tensors. Raises ValueError for more than one
-    element in the place of a number.
+    `kinds` receives the types of numbers and the dtypes of arrays and tensors. Raises ValueError for several elements
+    in place of a number.
     """
     if isinstance(data, (list, tuple)):
         types = set(map(type, data))

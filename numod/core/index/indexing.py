@@ -64,6 +64,7 @@ def getitem(self: Tensor, index: object) -> Tensor:
 
 
 def _selected(view: Tensor, index_tensors: dict[int, Tensor]) -> Tensor:
+    """The view for index tensors without dimensions, whose numbers are read."""
     for dim in sorted(index_tensors, reverse=True):
         view = select(view, dim, index_tensors[dim].item())
     return view
@@ -188,9 +189,9 @@ def _basic(self: Tensor, index: object) -> tuple[Tensor, dict[int, Tensor]]:
     if 0 < len(index_items) <= self_layout.ndim and all(
         [
             isinstance(item, Tensor)
-            and (at := item._layout).dtype is dtypes.int64
-            and at.ndim
-            and at.device is self_layout.device
+            and (item_layout := item._layout).dtype is dtypes.int64
+            and item_layout.ndim
+            and item_layout.device is self_layout.device
             for item in index_items
         ]
     ):
@@ -211,10 +212,10 @@ def _basic(self: Tensor, index: object) -> tuple[Tensor, dict[int, Tensor]]:
     if used > self.ndim:
         raise IndexError(f"too many indices for tensor of dimension {self.ndim}: got {used}")
     if any(item is Ellipsis for item in items):
-        where = next(k for k, item in enumerate(items) if item is Ellipsis)
+        position = next(k for k, item in enumerate(items) if item is Ellipsis)
         # further ones have no effect
-        items[where + 1 :] = [item for item in items[where + 1 :] if item is not Ellipsis]
-        items[where : where + 1] = [slice(None)] * (self.ndim - used)
+        items[position + 1 :] = [item for item in items[position + 1 :] if item is not Ellipsis]
+        items[position : position + 1] = [slice(None)] * (self.ndim - used)
     result, dim, tensors = self, 0, {}
     for item in items:
         if item is None:

@@ -430,7 +430,7 @@ def _triangles(packed: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _permutation(order: Tensor, like: Tensor) -> Tensor:
-    """The matrix P with A = P L U, where row order[k] of A came to stand in place k."""
+    """The matrix P with A = P L U, where row k of the permuted matrix is row order[k] of A."""
     return (unsqueeze(order, -2) == unsqueeze(arange(order.shape[-1], device=order.device), -1)).to(like.dtype)
 
 

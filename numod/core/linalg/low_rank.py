@@ -116,9 +116,9 @@ def lobpcg(
         if (vector_norm(residual, dim=-2) <= tol * size_x).all()._observe():
             break
         tried = residual if iK is None else matmul(iK, residual)
-        old, (values, x) = (
-            x,
-            _best(A, weigh, cat([x, tried] if before is None else [x, tried, before], -1), k, largest is not False),
+        old = x
+        values, x = _best(
+            A, weigh, cat([x, tried] if before is None else [x, tried, before], -1), k, largest is not False
         )
         before = x - matmul(old, matmul(weigh(old).mT, x))
     return values, x

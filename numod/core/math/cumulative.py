@@ -88,7 +88,7 @@ def logcumsumexp(input: Tensor, dim: int) -> Tensor:
     if input.is_complex():
         dim = normalize_dim(dim, input.ndim)
         n, width = input.shape[dim] if input.ndim else 1, 1
-        while width < n:  # each joined with the one 1, 2, 4 ... places before it
+        while width < n:  # each element is combined with the one 1, 2, 4 ... places before it
             first, later = narrow(input, dim, 0, width), narrow(input, dim, width, n - width)
             input, width = cat([first, t.logaddexp(later, narrow(input, dim, 0, n - width))], dim), 2 * width
         return input.clone()

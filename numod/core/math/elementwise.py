@@ -391,8 +391,8 @@ def write_out(op: object, inputs: tuple, out: Tensor | None) -> Tensor:
     return out
 
 
-# functions that write their result to a tensor of its own dtype alone, as in PyTorch; the others convert where that is
-# no loss of kind
+# functions whose `out` must have the dtype of the result, as in PyTorch; others convert to a dtype of the same or a
+# higher kind
 EXACT = frozenset(
     """
     abs absolute neg negative round frac ceil floor trunc fix sign sgn clamp clip clamp_min clamp_max bitwise_not

@@ -1,4 +1,4 @@
-"""The public functions that make quantized tensors, ask for their parts, and simulate quantization in training."""
+"""The public functions that create quantized tensors, return their parts, and simulate quantization in training."""
 
 from __future__ import annotations
 

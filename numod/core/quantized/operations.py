@@ -34,7 +34,7 @@ _FIXED = {"sigmoid": (1 / 256, 0), "hardsigmoid": (1 / 256, 0), "tanh": (1 / 128
 _COMPARING = "eq ne lt le gt ge __eq__ __ne__ __lt__ __le__ __gt__ __ge__ equal allclose isclose".split()
 # functions of the values that return no tensor
 _READING = "item tolist __bool__ __float__ __int__ __format__ std var".split()
-# functions that ask for the form
+# functions that read the shape or the storage
 _ASKING = """size stride dim ndimension numel nelement is_contiguous element_size storage_offset data_ptr get_device
     is_floating_point is_complex __len__ is_inference is_shared is_pinned untyped_storage _is_view __hash__
     retain_grad register_hook __dir__ dim_order is_tensor""".split()

@@ -1,7 +1,7 @@
 """The class of quantized tensors: a tensor of integers together with its quantizer.
 
-It is a subclass of Tensor, not a flag of it, because no op may take the integers for the values that they stand for:
-`__torch_function__` is the one place that decides (`operations`), and plain tensors pay nothing. Every operation ends
+It is a subclass of Tensor, not a flag of it, because no op may compute with the integers as if they were the values:
+`__torch_function__` decides (`operations`), without overhead for plain tensors. Every operation ends
 in ops on the plain tensor `_integers`, so recorded programs contain integers only.
 """
 

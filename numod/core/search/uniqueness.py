@@ -59,7 +59,7 @@ def unique_consecutive(
 
 
 def _rows(input: Tensor, dim: int | None) -> tuple[Tensor, Tensor]:
-    """(the slices to compare, along the first dimension; the same as a vector or as rows of a matrix)."""
+    """(the slices to compare, along the first dimension; the slices flattened: a vector, or the rows of a matrix)."""
     input = input.detach()
     if dim is None:
         flat = reshape(contiguous(input), -1)
@@ -74,7 +74,7 @@ def _rows(input: Tensor, dim: int | None) -> tuple[Tensor, Tensor]:
 
 
 def _at(x: Tensor, places: Tensor) -> Tensor:
-    """Rows of a contiguous tensor at indices that are known to be in range."""
+    """Rows of a contiguous tensor at indices in range, without a check."""
     return apply(ix.index_select, (x, places), (0,))
 
 

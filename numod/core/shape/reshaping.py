@@ -43,7 +43,7 @@ def _becomes(function: Callable) -> Callable:
             raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
         changed = function(self, *arguments, **kwargs)
         if changed is not self:
-            # before the change counts, which would have the view's node made anew
+            # before the version is incremented, which would create a new node for a view
             node, recorded = changed.grad_fn, changed.requires_grad
             _count(self)
             self._layout, self._offset = changed._layout, changed._offset

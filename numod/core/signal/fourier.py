@@ -71,7 +71,7 @@ def _prepared(
 
 
 def _dims(input: Tensor, s: Sizes, dim: Sizes) -> tuple[tuple[int, ...], tuple]:
-    """The dimensions, counted from the front, and the sizes asked for, None where there is none."""
+    """The dimensions, counted from the front, and the requested sizes, None where there is none."""
     sizes = None if s is None else (plain(s),) if isinstance(s, WHOLE) else tuple(s)
     if dim is None:
         if sizes is not None and len(sizes) > input.ndim:
@@ -123,7 +123,7 @@ def _ihfftn(name: str, input: Tensor, s: Sizes, dim: Sizes, norm: str | None) ->
 
 
 def _example(name: str) -> str:
-    """An example with sizes of 4 of a transform: those of real numbers have half of them, and one more."""
+    """The example in a transform's docstring, for sizes of 4. Transforms of real input have 4 // 2 + 1 results."""
     sizes = {"2": "4, 4", "n": "2, 4, 4"}.get(name[-1], "4")
     last = {"rfft": 3, "ihfft": 3, "irfft": 6, "hfft": 6}.get(name.rstrip("2n"), 4)
     dtype = ", dtype=torch.complex64" if last == 6 else ""

@@ -101,7 +101,7 @@ class Loaded(float):
 
     @property
     def buffer(self) -> Buffer:
-        """Where it lies."""
+        """The buffer that contains the number."""
         return self.span.buffer
 
 
@@ -236,6 +236,7 @@ class _Lowering:
         return None
 
     def _make(self, value: Value) -> None:
+        """Add a local buffer for a value."""
         layout = self.result.layouts[value]
         self.result.places[value] = Span(Buffer("local", layout.extent, layout.storage, layout.device))
 
@@ -329,6 +330,7 @@ def _in_pairs(layout: Layout) -> Layout:
 
 
 def _number(value: float, source: int, index: int) -> Number | Integer:
+    """The placeholder of a run-time number, with the type of the recorded `value`."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         value = float(value)
     number = Integer(value) if isinstance(value, int) else Number(value)

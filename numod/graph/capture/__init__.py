@@ -1,1 +1,1 @@
-"""Recording one call of a function: what the recorder hears, and what the call changes in Python and in gradients."""
+"""Recording one call of a function: its ops, and its changes of Python state and of gradients."""

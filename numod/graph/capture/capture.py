@@ -96,7 +96,7 @@ def _prepare(
 
 
 def _conclude(call: RecordedCall, results: Any, outputs: Any, name: str, form: Form) -> Recording:
-    """The recording of a call that has ended. Raises CannotRepeat for what is seen only now."""
+    """The recording of a call that has ended. Raises CannotRepeat for problems that are found only at the end."""
     recorder, function = call.recorder, call.function
     decisions = recorder.decisions
     if decisions.made_state or decisions.confused or decisions.refused:
@@ -163,7 +163,7 @@ def _collect_refusals(is_strict: bool) -> Iterator[list[str]]:
 def _shared_storages(
     entries: list[Entry], tensors: tuple[Tensor, ...], excluded: frozenset
 ) -> dict[int, Storage] | None:
-    """The storages of arguments that the function also reaches by itself, by the arguments' numbers.
+    """The storages of arguments that the function can also reach otherwise, by the arguments' numbers.
 
     Example: parameters passed to `functional_call`. None if the function reaches another part of such a storage.
     """
@@ -184,7 +184,7 @@ def _shared_storages(
 
 
 def _refuse_hooks(entries: list[Entry]) -> None:
-    """Refuse backward hooks of modules inside, which would not be called. Those of the compiled module are.
+    """Refuse backward hooks of submodules, which would not be called. Hooks of the compiled module itself are.
 
     Forward hooks are recorded, and their code is guarded.
     """

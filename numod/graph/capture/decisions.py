@@ -13,7 +13,7 @@ class Decisions:
         self.refused = ""  # why no program can repeat the call
         # whether a later recording may succeed: an input is the memory of a known tensor, or another thread disturbed
         self.confused = False
-        self.failed = False  # whether an operation raised an error (LinAlgError) that other values may not raise
+        self.failed = False  # whether an operation raised an error (LinAlgError) that depends on the values
         self.made_state = False  # whether an optimizer created its state in the recorded step
 
     def give_up(self, why: str) -> None:

@@ -1,4 +1,4 @@
-"""What a recorder needs to know of the Python objects around the function."""
+"""Queries of a recorder about the Python objects that the function can reach."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ...core.tensor import Tensor
 
 
 class Environment:
-    """The defaults, for `trace`: nothing is known of the objects that the function reaches."""
+    """The defaults, for `trace`, which tracks no objects."""
 
     def __init__(self) -> None:
         self.outside: set[int] = set()  # ids of tensors that are known to have existed before the call

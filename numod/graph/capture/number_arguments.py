@@ -53,7 +53,7 @@ class ChangingNumbers:
         return paths, [self.places[name] for name in changing if name in self.places]
 
     def _is_free(self, name: tuple) -> bool:
-        """Whether a number is not looked at, and neither was nor contains a structure of numbers in another call."""
+        """Whether no code is specialised on a number, and it is no structure, or part of one, in another call."""
         return name not in self.specialised_on and not any(
             other != name and other[: len(name)] == name[: len(other)]
             for other in self.values

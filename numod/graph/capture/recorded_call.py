@@ -181,7 +181,7 @@ class RecordedCall(Environment):
         self._returned_containers.add(id(container))
         return encoded
 
-    # ---- what the recorder needs to know
+    # ---- queries of the recorder
 
     def encode_container(self, container: Any) -> ScalarExpression | ArgumentContainer | None:
         """Encode a container that is an argument, or that a guard holds fixed; None for a new one."""

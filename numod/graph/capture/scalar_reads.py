@@ -94,7 +94,7 @@ class ScalarReads:
                 steps.insert(0, step)
                 needed.update(input for input in step.inputs if issubclass(type(input), Value))
         leaves = {}
-        for value in needed - {made for step in steps for made in step.results}:
+        for value in needed - {result for step in steps for result in step.results}:
             leaf = leaves[value] = self.program.held.get(value)
             if leaf is None or id(leaf) not in self.outside or leaf._layout.size > _FLAG_ELEMENTS:
                 return None

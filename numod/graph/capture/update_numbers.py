@@ -24,10 +24,10 @@ class UpdateNumbers:
         """The value of a tensor, such as a rate, is read for a step."""
         self._tensors.append((tensor, where))
 
-    def note_schedule(self, schedule: object, made: set[int]) -> None:
-        """A schedule was stepped. Its metric must not be computed here, in storages with the ids `made`."""
+    def note_schedule(self, schedule: object, computed_storages: set[int]) -> None:
+        """A schedule was stepped. Its metric must not be one of the tensors that the function computed."""
         self.schedules.append(schedule)
-        computed = [where for tensor, where in self._tensors if id(tensor._storage) in made]
+        computed = [location for tensor, location in self._tensors if id(tensor._storage) in computed_storages]
         if computed:
             self.decisions.refuse_metric(computed[0], schedule)
 

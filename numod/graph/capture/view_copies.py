@@ -35,7 +35,7 @@ class ViewCopy:
 
 
 class ViewCopies:
-    """All copies of a recording that stand for views."""
+    """All copies of a recording that replace views."""
 
     def __init__(self) -> None:
         self.copies: list[ViewCopy] = []
@@ -53,6 +53,7 @@ class ViewCopies:
             self._is_propagating = False
 
     def _propagate(self, written: set[int]) -> None:
+        """`propagate`, during which further writes are ignored. Adds to `written`."""
         current = set()  # copies that were written to
         for view_copy in reversed(self.copies):
             if id(view_copy.copy._storage) in written:

@@ -32,7 +32,7 @@ class Weak(ref):
 
 
 class _Gone:
-    """Stands for an object that no longer exists."""
+    """Placeholder for an object that no longer exists."""
 
     __slots__ = ()
 

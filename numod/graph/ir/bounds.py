@@ -27,7 +27,7 @@ def bounded(program: Program) -> Program:
 
 
 class _Bounding:
-    """One pass over a program, which finds the range of the integers in each value."""
+    """One pass over a program, which adds checks of index inputs that no earlier step checks."""
 
     def __init__(self, program: Program) -> None:
         self.program, self.effects = copied(program, []), Effects(program)
@@ -79,6 +79,7 @@ class _Bounding:
                 proven.add((value, size))
 
     def _is_index(self, value: object) -> bool:
+        """Whether it is an int64 tensor."""
         return isinstance(value, Value) and self.program.layouts[value].dtype is dtypes.int64
 
     def _with_known_values(self, step: Step) -> Step:
@@ -108,6 +109,7 @@ class _Bounding:
         return tuple(self.program.held[value].tolist()) if value in self.program.held else None
 
     def _add_held(self, values: tuple[int, ...]) -> Value:
+        """A new held tensor of these integers."""
         held_tensor = tensor(values, dtype=dtypes.int64, device="cpu")
         value = self._new_value(held_tensor._layout)
         self.program.held = {**self.program.held, value: held_tensor}

@@ -169,9 +169,9 @@ def complex_tan(x):
     return complex(rotated.imag, -rotated.real)
 
 
-# The inverse functions are Kahan's: their cuts are told apart by the sign of a part that is 0, so 1 - x is taken part
-# by part.
-# At infinities they are C99's (Annex G): directions are told apart, as by atan2.
+# The inverse functions are Kahan's: the sign of a part that is 0 selects the side of a branch cut, so 1 - x is computed
+# part by part.
+# At infinities they are C99's (Annex G): the result depends on the direction, as with atan2.
 
 
 @scalar

@@ -1,7 +1,7 @@
 """Terms of Kullback-Leibler divergences in float64, computed without cancellation for nearly equal arguments.
 
-Arguments named `rise` are a difference of two others, which the caller knows more precisely than their rounded values
-do.
+An argument named `rise` is the difference of two other arguments, passed because it is more precise than the
+difference of their rounded values.
 """
 
 from __future__ import annotations
@@ -100,9 +100,9 @@ def geometric_divergence(x, y):
 
 @wide_scalar
 def trigamma_mean(x, rise, weighted):
-    """The mean of trigamma between x and x + rise, `weighted` by the distance from x + rise:
+    """The mean of trigamma between x and x + rise, if `weighted`, by the distance from x + rise.
 
-    Gauss's rule of 8 points, for small changes.
+    For small changes: by Gauss's rule of 8 points.
     """
     total = 0.0
     for k in range(4):

@@ -134,7 +134,7 @@ def copy_to_grid(
                                 s_h * width,
                                 shape.stack * shape.grid_w,
                             )
-                            # to what has been written
+                            # the elements that may be written beyond a line: `room`, and `less` for each further line
                             room, less = (
                                 (end - at, shape.grid_w) if shape.stack == 1 else ((shape.stack - n) * shape.grid_w, 0)
                             )

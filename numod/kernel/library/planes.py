@@ -125,7 +125,7 @@ def filter_row(
     lanes,
 ):  # fmt: skip
     """Filter one row of a tile buffer: each of n outputs is the sum over `rows` and over the columns in the tap
-    table.
+    table. Outputs with the same columns are `apart` from each other.
     """
     for phase in range(min(apart, n)):
         column = phase
@@ -177,7 +177,7 @@ def add_weight_gradient(g, g_at, x, x_at, first, sums, sums_at, lines, conv: Pla
     low, high = (
         first_output(0, conv.pad_w, conv.stride_w, conv.step_w),
         end_of_outputs(conv.kernel_w - 1, conv.width, conv.out_w, conv.pad_w, conv.stride_w, conv.step_w),
-    )  # where all columns of the kernel meet
+    )  # outputs for which all columns of the kernel are inside the input
     for b in range(conv.kernel_h):
         begin = max(first, first_output(b, conv.pad_h, conv.stride_h, conv.step_h))
         rows = (
@@ -218,7 +218,7 @@ def add_weight_gradient(g, g_at, x, x_at, first, sums, sums_at, lines, conv: Pla
                         x, x_here, x_row, x_column, apart, g, g_here, g_row, lanes, rows, taps, sums, sum_at, lanes, 1
                     )
                     k += 1
-            for k in range(conv.kernel_w):  # where only some do
+            for k in range(conv.kernel_w):  # outputs for which only some columns are inside
                 begin_w, end_w = (
                     first_output(k, conv.pad_w, conv.stride_w, conv.step_w),
                     end_of_outputs(k, conv.width, conv.out_w, conv.pad_w, conv.stride_w, conv.step_w),

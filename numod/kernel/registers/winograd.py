@@ -73,11 +73,13 @@ def _both_axes(transform: Callable, w: Writer, square: list) -> list[list]:
 
 
 def _of_elements(w: Writer, d: tuple) -> list:
+    """B' d for four elements along one axis."""
     add, subtract = w.builder.fadd, w.builder.fsub
     return [subtract(d[0], d[2]), add(d[1], d[2]), subtract(d[2], d[1]), subtract(d[1], d[3])]
 
 
 def _of_taps(w: Writer, g: tuple) -> list:
+    """G g for three taps along one axis."""
     half, outer = w.splat(w.ir.Constant(w.element, 0.5)), w.builder.fadd(g[0], g[2])
     return [
         g[0],
@@ -87,16 +89,19 @@ def _of_taps(w: Writer, g: tuple) -> list:
 
 
 def _of_outputs(w: Writer, g: tuple) -> list:
+    """The transform of two gradients of outputs along one axis, in F(3x3, 2x2)."""
     half = w.splat(w.ir.Constant(w.element, 0.5))
     return [g[0], *(w.builder.fmul(half, operation(*g)) for operation in (w.builder.fadd, w.builder.fsub)), g[1]]
 
 
 def _to_outputs(w: Writer, m: tuple) -> list:
+    """A' m: two outputs of four products along one axis."""
     add, subtract = w.builder.fadd, w.builder.fsub
     return [add(m[0], add(m[1], m[2])), subtract(subtract(m[1], m[2]), m[3])]
 
 
 def _to_taps(w: Writer, m: tuple) -> list:
+    """Three taps' gradients of four products along one axis."""
     middle_sum = w.builder.fadd(m[1], m[2])
     return [w.builder.fadd(m[0], middle_sum), w.builder.fsub(m[1], m[2]), w.builder.fsub(middle_sum, m[3])]
 
@@ -153,6 +158,7 @@ def _store_square(w: Writer, square: list[list], out: object, step: object) -> N
 
 
 def _products(w: Writer, products: object, step: object) -> list[list]:
+    """Load the 4 x 4 products of each lane's tile."""
     return [[w.load(products, (step, 4 * i + j)) for j in range(4)] for i in range(4)]
 
 
@@ -186,6 +192,7 @@ def _emit_combined_taps(w, products, step, out):
 
 
 def _any_not_finite(w: Writer, values: list) -> object:
+    """1 as int64 if a lane of a vector is infinite or NaN, else 0."""
     total = w.zeros
     for value in values:
         total = w.multiply_add(value, w.zeros, total)  # 0, or NaN if the value is not finite

@@ -137,7 +137,7 @@ def erfinv(x: Number) -> Number:  # Wichura, Algorithm AS 241: the percentage po
     )
 
 
-_LOG2_CDF = (  # log2(2 Phi(-a)) / a over a / 6.6 - 1, up to 13.2: below are no normal numbers of float32
+_LOG2_CDF = (  # log2(2 Phi(-a)) / a over a / 6.6 - 1, up to 13.2, beyond which results are subnormal in float32
     -5.22750256, -4.50383019, -0.160481779, 0.103335762, -0.0665600101, 0.0417717205, -0.0259523374, 0.0178021734,
     -0.0095612331, -0.0010587253, 0.00029706468, 0.00751329815, -0.00296954756, -0.00452629593, 0.00263404622,
 )  # fmt: skip

@@ -82,6 +82,7 @@ def _times_exp(scale: Number, r: Number) -> Number:
 
 
 def bias_of(x: Number) -> int:
+    """The exponent bias of the number's format."""
     return choose(x, 127, 1023)
 
 
@@ -157,7 +158,7 @@ def tanh(x: Number) -> Number:
     less, more = scale - 1.0, scale + 1.0
     top = multiply_add(h, more, less)
     if x.width == 32:
-        # what top errs by is in both, and counts little where the result is near 1
+        # the error of top is in both terms, and hardly matters where the result is near 1
         return with_sign(top / (top + multiply_add(h, -2.0, 2.0)), x)
     bottom = multiply_add(h, less, more)
     inverse = 1.0 / bottom

@@ -135,17 +135,17 @@ def _turned(sine: Number, cosine: Number, turns: Number) -> Number:
     return number(bits(where((turns & 1) != 0, cosine, sine)) ^ ((turns & 2) << (turns.width - 2)))
 
 
-def _of_turn(name: str, x: Number, tiny: float, made: Callable[[Number, Number, Number], Number]) -> Number:
+def _of_turn(name: str, x: Number, tiny: float, combine: Callable[[Number, Number, Number], Number]) -> Number:
     """What is `made` of sin(r), cos(r) and quarter turns, except x itself for tiny x.
 
     Beyond `_FAR`, float64 takes the C library's function.
     """
-    usual = made(*(_short_waves(*_near(x)) if x.width == 32 else _waves(x)))
+    usual = combine(*(_short_waves(*_near(x)) if x.width == 32 else _waves(x)))
     usual = where(absolute(x) < tiny, x, usual) if tiny else usual
     return replace_where(
         absolute(x) >= choose(x, *_FAR),
         usual,
-        lambda: made(*_short_waves(*_wrapped(x))) if x.width == 32 else lane_by_lane(name, x),
+        lambda: combine(*_short_waves(*_wrapped(x))) if x.width == 32 else lane_by_lane(name, x),
     )
 
 

@@ -425,7 +425,7 @@ def upsample_bilinear(input: Tensor, size: object = None, scale_factor: object =
 
 
 def _corners(align_corners: bool | None) -> bool:
-    """`align_corners`, or False with a warning if it was not given: code from before PyTorch 1.3 expects True."""
+    """`align_corners`, or False with a warning if it is None: code from before PyTorch 1.3 expects True."""
     if align_corners is None:
         warnings.warn(
             "Default grid_sample and affine_grid behavior has changed to align_corners=False "

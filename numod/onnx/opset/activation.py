@@ -34,7 +34,7 @@ def elu(x: Tensor, *, alpha: float = 1.0, consumed_inputs: list[int] | None = No
 
 @operator("PRelu", since=1)
 def prelu_in_old_version(x: Tensor, slope: Tensor, *, consumed_inputs: list[int] | None = None) -> Tensor:
-    """Before version 7 a vector has a slope for each channel."""
+    """PRelu before version 7: `slope` is a vector with an entry per channel."""
     return F.prelu(x, slope.reshape(-1))
 
 
@@ -48,7 +48,7 @@ def prelu(x: Tensor, slope: Tensor) -> Tensor:
 def selu_in_old_version(
     x: Tensor, *, alpha: float = 1.6732, gamma: float = 1.0507, consumed_inputs: list[int] | None = None
 ) -> Tensor:
-    """Before version 6 the constants have fewer digits."""
+    """Selu before version 6, whose constants have fewer digits."""
     return gamma * F.elu(x, alpha)
 
 
@@ -118,23 +118,24 @@ def hardmax(x: Tensor, *, axis: int = -1) -> Tensor:
 
 
 def _matrix(x: Tensor, axis: int) -> Tensor:
+    """x with the axes before `axis`, and those from it on, flattened."""
     axis = axis + x.ndim if axis < 0 else axis
     return x.reshape(math.prod(x.shape[:axis]), math.prod(x.shape[axis:]))
 
 
 @operator("Softmax", since=1)
 def softmax_of_matrix(x: Tensor, *, axis: int = 1) -> Tensor:
-    """Before version 13 over all axes from `axis` on."""
+    """Softmax before version 13: over all axes from `axis` on."""
     return F.softmax(_matrix(x, axis), 1).reshape(x.shape)
 
 
 @operator("LogSoftmax", since=1)
 def log_softmax_of_matrix(x: Tensor, *, axis: int = 1) -> Tensor:
-    """Before version 13 over all axes from `axis` on."""
+    """LogSoftmax before version 13: over all axes from `axis` on."""
     return F.log_softmax(_matrix(x, axis), 1).reshape(x.shape)
 
 
 @operator("Hardmax", since=1)
 def hardmax_of_matrix(x: Tensor, *, axis: int = 1) -> Tensor:
-    """Before version 13 over all axes from `axis` on."""
+    """Hardmax before version 13: over all axes from `axis` on."""
     return hardmax(_matrix(x, axis)).reshape(x.shape)

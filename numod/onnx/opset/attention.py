@@ -161,20 +161,20 @@ def rotary_embedding(
     """Pairs of features rotated by angles that depend on the place."""
     rows = split_heads(x, num_heads) if x.ndim == 3 else x
     size = rotary_embedding_dim or rows.shape[-1]
-    turned, rest = rows[..., :size], rows[..., size:]
+    rotated, rest = rows[..., :size], rows[..., size:]
     if places is not None:
         cosines, sines = cosines[places], sines[places]
     cosines, sines = cosines.unsqueeze(1), sines.unsqueeze(1)
     if interleaved:
-        first, second = turned[..., 0::2], turned[..., 1::2]
+        first, second = rotated[..., 0::2], rotated[..., 1::2]
     else:
-        first, second = turned[..., : size // 2], turned[..., size // 2 :]
+        first, second = rotated[..., : size // 2], rotated[..., size // 2 :]
     real, imaginary = cosines * first - sines * second, sines * first + cosines * second
     if interleaved:
-        turned = numod.stack([real, imaginary], -1).reshape(turned.shape)
+        rotated = numod.stack([real, imaginary], -1).reshape(rotated.shape)
     else:
-        turned = numod.cat([real, imaginary], -1)
-    out = numod.cat([turned, rest], -1) if rest.shape[-1] else turned
+        rotated = numod.cat([real, imaginary], -1)
+    out = numod.cat([rotated, rest], -1) if rest.shape[-1] else rotated
     return merge_heads(out) if x.ndim == 3 else out
 
 

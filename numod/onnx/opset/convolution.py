@@ -60,7 +60,7 @@ def conv_transpose(
     pads: list[int] | None = None,
     strides: list[int] | None = None,
 ) -> Tensor:
-    """The convolution's transpose. Without padding first, then cut to size: its padding may differ at the two ends."""
+    """Transposed convolution. If the padding differs at the two ends, the result is computed without it, then cut."""
     function, kernel, count = _by_rank(_CONV_TRANSPOSE, x), list(weight.shape[2:]), x.ndim - 2
     strides, dilations = per_axis("strides", strides, count), per_axis("dilations", dilations, count)
     extra = [0] * count if output_padding is None else list(output_padding)
@@ -86,6 +86,7 @@ def _transposed_pads(
     pads: list[int] | None,
     output_shape: list[int] | None,
 ) -> list[tuple[int, int]]:
+    """The (low, high) padding of each axis, so that the result has the shape `output_shape` if there is one."""
     count = len(shape)
     if output_shape is None and auto_pad.startswith("SAME"):
         output_shape = [size * stride for size, stride in zip(shape, strides)]

@@ -1,6 +1,6 @@
 """Shape arithmetic: operators on small NumPy arrays, run by Python and not recorded.
 
-A node comes here where all its inputs are arrays: constants, and what Shape and Size give.
+These run if all inputs of a node are arrays: constants, and results of Shape and Size.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ def softmax_cross_entropy(
     reduction: str = "mean",
     outputs: int,
 ) -> object:
-    """Cross entropy of scores, with their log-probabilities if they are asked for."""
+    """Cross entropy of scores, and the log-probabilities if the node has two outputs."""
     log_probabilities = F.log_softmax(scores, 1)
     loss = nll_loss(log_probabilities, target, weight, ignore_index=ignore_index, reduction=reduction)
     return (loss, log_probabilities)[:outputs] if outputs > 1 else loss

@@ -22,12 +22,13 @@ def gradient(*inputs: Tensor, xs: list[str], y: str, zs: list[str] | None = None
 
 
 def _columns(tensors: tuple, kinds: int) -> list[tuple]:
-    """For each optimized tensor, it and what belongs to it: the inputs have all of one kind beside each other."""
+    """(tensor, gradient, state ...) of each optimized tensor. The inputs are all tensors, then all gradients ..."""
     count = len(tensors) // kinds
     return list(zip(*[tensors[kind * count : (kind + 1) * count] for kind in range(kinds)]))
 
 
 def _rows(results: list[tuple]) -> tuple:
+    """The outputs: all new tensors, then all of each kind of state."""
     return tuple(value for kind in zip(*results) for value in kind)
 
 

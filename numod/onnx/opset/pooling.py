@@ -24,7 +24,7 @@ def _windows(
     pads: list[int] | None,
     ceil_mode: int,
 ) -> tuple[list[int], list[int], list[tuple[int, int]], list[int]]:
-    """Strides, dilations, padding, and with `ceil_mode` how many more elements the last window of an axis needs."""
+    """(strides, dilations, padding, with `ceil_mode` the elements that the last window lacks) of each axis."""
     count = x.ndim - 2
     kernel = per_axis("kernel_shape", kernel, count)
     strides, dilations = per_axis("strides", strides, count), per_axis("dilations", dilations, count)

@@ -43,7 +43,7 @@ def _activation(name: str, alpha: float | None, beta: float | None) -> Callable[
 def _activations(
     names: Sequence[str], alphas: Sequence[float] | None, betas: Sequence[float] | None
 ) -> list[Callable[[Tensor], Tensor]]:
-    """Alphas and betas belong to the activations in order; those that lack them have their defaults."""
+    """The activation functions. Alphas and betas are in the order of the names; missing ones have defaults."""
     alphas, betas = list(alphas or ()), list(betas or ())
     functions = []
     for position, name in enumerate(names):

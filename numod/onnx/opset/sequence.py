@@ -12,7 +12,7 @@ from ..program import Program
 from ..registry import operator
 from ..tensors import as_array, as_tensor
 
-ElementType = object  # what the value would be, which does not matter here
+ElementType = object  # the dtype of the elements, which is ignored
 
 
 @operator("SequenceEmpty", since=11, raw=True)

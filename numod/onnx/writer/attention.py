@@ -20,7 +20,7 @@ def attention(translation: Translation, call: Call) -> tuple:
     if dropped:
         raise Unsupported("dropout draws random numbers; call model.eval()")
     query, key, value, mask = call.inputs[:4]
-    # Attention gives NaN where all keys are masked, which a mask may do; its formula below gives 0, as here
+    # rows whose keys are all masked are NaN in ONNX's Attention, and 0 here and in the formula below
     if translation.graph.opset >= 23 and translation.rank(query) == 4 and mask is None:
         names = [translation.name(tensor) for tensor in (query, key, value)]
         return translation.graph.node("Attention", *names, scale=float(scale), is_causal=int(causal)), None

@@ -13,7 +13,7 @@ from ...core.tensor import Tensor
 from ...dtypes import dtype as DType
 from ..symbols import Extent, Ratio, Size
 
-UNSUPPORTED = "?"  # the op of a node that stands for what cannot be exported
+UNSUPPORTED = "?"  # the op of a node that cannot be exported
 ELEMENT_TYPES = {  # TensorProto.DataType
     "float32": 1, "uint8": 2, "int8": 3, "uint16": 4, "int16": 5, "int32": 6, "int64": 7, "bool": 9, "float16": 10,
     "float64": 11, "uint32": 12, "uint64": 13, "bfloat16": 16,

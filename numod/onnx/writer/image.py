@@ -255,8 +255,8 @@ def patches(translation: Translation, call: Call) -> str:
     for k in range(2):
         places = np.arange(kernel[k])[:, None] * dilation[k] + np.arange(counts[k]) * stride[k]
         name = graph.node("Gather", name, graph.constant(places), axis=2 + 2 * k)
-    turned = graph.transpose(name, (0, 1, 2, 4, 3, 5))
-    return graph.reshape(turned, (*shape[:2], *kernel, *counts), translation.shape(call.results[0]))
+    transposed = graph.transpose(name, (0, 1, 2, 4, 3, 5))
+    return graph.reshape(transposed, (*shape[:2], *kernel, *counts), translation.shape(call.results[0]))
 
 
 @rule("grid_sample")

@@ -39,11 +39,11 @@ def cross(translation: Translation, call: Call) -> str:
     graph, (dim,) = translation.graph, call.attributes
     x, y = map(translation.name, call.inputs)
 
-    def turned(name: str, order: list[int]) -> str:
+    def rolled(name: str, order: list[int]) -> str:
         return graph.node("Gather", name, graph.constant(order), axis=dim)
 
-    first = graph.node("Mul", turned(x, [1, 2, 0]), turned(y, [2, 0, 1]))
-    second = graph.node("Mul", turned(x, [2, 0, 1]), turned(y, [1, 2, 0]))
+    first = graph.node("Mul", rolled(x, [1, 2, 0]), rolled(y, [2, 0, 1]))
+    second = graph.node("Mul", rolled(x, [2, 0, 1]), rolled(y, [1, 2, 0]))
     return graph.node("Sub", first, second)
 
 

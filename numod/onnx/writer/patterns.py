@@ -59,7 +59,7 @@ def _batch_norm(translation: Translation, call: Call) -> tuple | None:
 
 
 def _producer(translation: Translation, value: Value, op: str) -> Call | None:
-    """The step that made a value, or what it is a view of."""
+    """The step that computed a value or, for a view, its base."""
     call = translation.producers.get(value)
     if call is not None and call.op.name == "view":
         call = translation.producers.get(call.inputs[0])

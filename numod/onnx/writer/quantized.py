@@ -153,10 +153,10 @@ def static_layer(translation: Translation, call: Call) -> StaticLayer | None:
     if steps is None or not isinstance(steps.inputs[1], float):
         return None
     scale_of_weight = _source(translation, steps.inputs[0], "copy")
-    made = _of_integers(translation, total, offset) or _of_floats(translation, total, offset)
-    if made is None:
+    result = _of_integers(translation, total, offset) or _of_floats(translation, total, offset)
+    if result is None:
         return None
-    x, weight, x_zero, bias, convolution = made
+    x, weight, x_zero, bias, convolution = result
     return StaticLayer(
         x, weight, scale_of_weight, steps.inputs[1], x_zero, ratio.inputs[0], bias, ratio.inputs[1], zero,
         low != least, convolution,
@@ -182,8 +182,8 @@ def _of_integers(translation: Translation, total: Any, offset: Any) -> tuple | N
 
 def _unfolded(translation: Translation, rows: Value, weight: Value, zero: int) -> tuple[Value, dict] | None:
     """(the images (N, C, H, W) whose patches a matrix has as rows, the attributes of their convolution)."""
-    turned = made_by(translation, _source(translation, rows, *_MOVES), "permute")
-    second = None if turned is None else made_by(translation, turned.inputs[0], "as_strided")
+    permute = made_by(translation, _source(translation, rows, *_MOVES), "permute")
+    second = None if permute is None else made_by(translation, permute.inputs[0], "as_strided")
     first = None if second is None else made_by(translation, second.inputs[0], "as_strided")
     if first is None or len(second.attributes[1]) != 6 or translation.rank(weight) != 4:
         return None
@@ -262,12 +262,12 @@ def _bias(translation: Translation, layer: StaticLayer, axis: dict[str, int]) ->
 
 
 def _as_rows(translation: Translation, call: Call, name: str) -> str:
-    """A convolution's result (N, C, H, W) as the rows that the step gives; steps that turn them back are left out."""
+    """A convolution's result (N, C, H, W) as rows, like the step's result. Steps that permute back are left out."""
     graph, viewed = translation.graph, translation.only_user(call.results[0])
-    turned = None if viewed is None or viewed.op.name != "view" else translation.only_user(viewed.results[0])
-    if turned is not None and turned.op.name == "permute" and tuple(turned.attributes[0]) == (0, 3, 1, 2):
-        translation.names[turned.results[0]] = name
-        translation.done.update((viewed.number, turned.number))
+    permute = None if viewed is None or viewed.op.name != "view" else translation.only_user(viewed.results[0])
+    if permute is not None and permute.op.name == "permute" and tuple(permute.attributes[0]) == (0, 3, 1, 2):
+        translation.names[permute.results[0]] = name
+        translation.done.update((viewed.number, permute.number))
         return name
     channels = translation.shape(call.results[0])[1]
     return graph.node("Reshape", graph.transpose(name, (0, 2, 3, 1)), graph.constant(np.array([-1, channels])))

@@ -1,7 +1,7 @@
 """Walks a captured program and appends the ONNX nodes of its steps.
 
-ONNX values are written once. A step that writes in place gives its tensor a new value; the tensor of which it is a
-view gets a new value too (`views.put`), and other views of that are computed again when they are next read.
+ONNX values are written once. After a step that writes in place, its tensor is a new value, and so is the tensor's base
+if it is a view (`views.put`). Other views of the base are computed again when they are next read.
 """
 
 from __future__ import annotations
@@ -30,11 +30,17 @@ from .rules import ADVICE, RULES
 RULE_FILES = (
     attention, image, indexing, linalg, losses, normalization, products, quantized, recurrent, reductions,
 )  # fmt: skip
-_BOUNDS = ("bounds", "class_bounds", "bag_bounds", "nll_loss", "cross_entropy")  # what checks indices starts so
+_BOUNDS = (
+    "bounds",
+    "class_bounds",
+    "bag_bounds",
+    "nll_loss",
+    "cross_entropy",
+)  # first words of the names of checks of indices
 
 
 class Translation:
-    """The state of a walk: which name each value has."""
+    """The state of a translation: the name of each value, and the steps that produce and use it."""
 
     def __init__(self, program: SymbolicProgram, graph: Graph, scopes: Scopes | None = None) -> None:
         self.program, self.graph, self.scopes = program, graph, scopes
@@ -43,17 +49,18 @@ class Translation:
         self.producers: dict[Value, Call] = {}
         self.users: dict[Value, list[Call]] = {}
         self.views: dict[Value, Call] = {}  # values that are views, with the step that made them
-        self.versions: dict[Value, int] = {}  # writes to a tensor that is no view
-        self.seen: dict[Value, int] = {}  # the version of which `names` has a view
+        self.versions: dict[Value, int] = {}  # numbers of writes to tensors that are no views
+        self.seen: dict[Value, int] = {}  # by view, the version of its base when it was last computed
         self.last_steps: dict[Value, tuple[Extent, str]] = {}  # recurrent states: first row and value of the last step
         self.done: set[int] = set()  # numbers of steps that became part of an earlier one's nodes
         self.written: set[Value] = set()
-        self.assumptions: list[tuple[str, str]] = []  # (line, what the program assumes of data)
+        self.assumptions: list[tuple[str, str]] = []  # (line, an assumption of the program about its data)
         for call in program.steps:
             if isinstance(call, Call):
                 self._note(call)
 
     def _note(self, call: Call) -> None:
+        """Record the producers and users of the values of a step."""
         if call.in_place:
             self.written.update(call.results)
         else:
@@ -61,7 +68,7 @@ class Translation:
         for value in dict.fromkeys(value for value in call.inputs if isinstance(value, Value)):
             self.users.setdefault(value, []).append(call)
 
-    # ---- what rules ask
+    # ---- queries of rules
 
     def shape(self, value: Value) -> tuple[Extent, ...]:
         """A value's shape."""
@@ -234,7 +241,7 @@ class Translation:
         return list(dict.fromkeys(lines))
 
     def _path(self, call: Call) -> str:
-        """The path of the module that made a step, or else of the one whose parameters it reads."""
+        """The path of the module whose call recorded a step, else of the one whose parameters it reads."""
         path = "" if self.scopes is None else self.scopes.path_of(call.number)
         tensor_names = [self.program.names.get(value, "") for value in call.inputs if isinstance(value, Value)]
         return path or next((name.rpartition(".")[0] for name in tensor_names if "." in name), "")

@@ -1,4 +1,4 @@
-"""Views: each as nodes from the viewed tensor to its part, and back where the part is written."""
+"""Views: nodes that compute a view from its base, and a base after a write to its view."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def forward(translation: Translation, call: Call) -> str:
 
 
 def put(translation: Translation, call: Call, base: str, part: str) -> str:
-    """The viewed tensor, after its part was written."""
+    """The base, after the view `part` was written."""
     graph, kind, attributes = translation.graph, call.op.name, call.attributes
     shape, part_shape = translation.shape(call.inputs[0]), translation.shape(call.results[0])
     if kind == "permute":
@@ -78,7 +78,7 @@ def put(translation: Translation, call: Call, base: str, part: str) -> str:
 
 
 def put_along(translation: Translation, base: str, places: str, part: str, dim: int, rank: int, **how: str) -> str:
-    """`base` with `part` at some places (a vector) along a dimension."""
+    """`base` with `part` at the positions `places` (a vector) along a dimension."""
     graph = translation.graph
     order = [dim, *[k for k in range(rank) if k != dim]]
     base, part = graph.transpose(base, order), graph.transpose(part, order)
@@ -137,8 +137,8 @@ def _diagonal_places(translation: Translation, call: Call) -> tuple:
 
 
 def _strided_places(translation: Translation, call: Call) -> tuple[np.ndarray, int]:
-    """(for each element of the view, its position in the viewed tensor; how many leading dimensions both have and are
-    left out of the positions).
+    """(for each element of the view, its position in the base; the number of leading dimensions that both have, which
+    are left out of the positions).
     """
     value = call.inputs[0]
     shape, strides = translation.shape(value), translation.program.strides[value]

@@ -31,7 +31,7 @@ _SMALL = 1 << 15
 # up to this many queries the composed form, which reads keys and values in place, is faster than packing them (decoding
 # with a key-value cache)
 _FEW = 4
-# whether a program for all sizes is recorded: then the form may not depend on sizes
+# whether a program for all sizes is recorded: then the choice of a kernel must not depend on sizes
 for_all_sizes: ContextVar[bool] = ContextVar("for_all_sizes", default=False)
 _WIDEST = 128  # largest depth and width of a head whose results fit the registers of a thread block
 _STEPS = tuple(

@@ -67,7 +67,7 @@ def attention_kernel(
                         query, query_at + start * steps.query_row, steps.query_row, steps.query_column, rows, depth,
                         keys, keys_at, block_count, PANEL, scores, scores_at, block, 0, TILE_ROWS, LANES, SIZE,
                     )  # fmt: skip
-                    # a loop of its own, so that nothing waits for the latency of a row's maximum
+                    # a separate loop, which hides the latency of a row's maximum
                     for row in range(rows):
                         line, visible = (
                             scores_at + row * block,

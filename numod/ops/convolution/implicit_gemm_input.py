@@ -128,7 +128,7 @@ def input_grid(
                             conv.stride_h * conv.width, conv.stride_w, count, slabs, lines, phase_width, plan, tile,
                             tile_at, TILE_ROWS, LANES,
                         )  # fmt: skip
-    # as in forward_grid; every phase has taps of its own
+    # as in forward_grid, for each phase, since phases have different taps
     for plane in parallel_range(conv.images * conv.groups * conv.channels):
         whole = True
         for r_d in range(min(conv.stride_d, conv.depth)):

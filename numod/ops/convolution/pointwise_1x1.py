@@ -24,12 +24,10 @@ def product_launcher(
     """A launcher of the products of the convolution or its input's gradient. None if it is not such a convolution,
     or if the implicit GEMM is faster.
     """
-    (stride, _, _, groups), (features, channels), positions, back = (
-        parameters,
-        weight[:2],
-        prod(x[2:]),
-        op == "convolution_input",
-    )
+    stride, _, _, groups = parameters
+    features, channels = weight[:2]
+    positions = prod(x[2:])
+    back = op == "convolution_input"
     if (
         prod((*stride, *weight[2:], groups)) > 1
         or x[2:] != result[2:]

@@ -108,11 +108,9 @@ class Resample(Op):
         out = layout((*x.shape[:dim], size, *x.shape[dim + 1 :]), x.dtype, single_device(self.name, [x, index, weight]))
         if out.size == 0:
             return Plan(out, lambda *_: None)
-        kernel, (outer, n, inner), (m, taps) = (
-            resample_back_kernel if back else resample_kernel,
-            split((out if back else x).shape, dim),
-            index.shape,
-        )
+        kernel = resample_back_kernel if back else resample_kernel
+        outer, n, inner = split((out if back else x).shape, dim)
+        m, taps = index.shape
         on_gpu = x.device.backend.is_gpu
         if inner == 1 and not (on_gpu or back):
             # LLVM unrolls the loop over few taps

@@ -99,10 +99,8 @@ class _Pool(Op):
 
     def _lines(self, x: Layout, parameters: tuple) -> tuple[tuple[int, int, int], tuple]:
         """The numbers and scratch memory of a kernel that computes whole rows: folded rows, and a table of windows."""
-        (window, stride, padding, step), sizes = (
-            (parameter[-1] for parameter in parameters[:4]),
-            _three(parameters[4], 1),
-        )
+        window, stride, padding, step = (parameter[-1] for parameter in parameters[:4])
+        sizes = _three(parameters[4], 1)
         workers, size = min(_WORKERS, prod(x.shape[: -len(parameters[0])]) * sizes[0] * sizes[1]), x.storage.itemsize
         margin = max(pool_rows.MARGIN // size, padding)
         line = margin + pool_rows.reach(tiles.host().lanes(size), x.shape[-1], sizes[2], stride, window, step)

@@ -131,10 +131,8 @@ def gradient(g: object, before: tuple, after: tuple, mode: str) -> object:
 
 def _sizes(shape: tuple, padded: tuple, before: tuple, end: int) -> tuple:
     """outer, n0, n1, n2, m0, m1, m2, b0, b1, b2 for the dimensions up to `end`; the last includes all that follow."""
-    (n, m, b), inner = (
-        [((filler,) * 3 + tuple(values[:end]))[-3:] for values, filler in ((shape, 1), (padded, 1), (before, 0))],
-        prod(shape[end:]),
-    )
+    n, m, b = [((filler,) * 3 + tuple(values[:end]))[-3:] for values, filler in ((shape, 1), (padded, 1), (before, 0))]
+    inner = prod(shape[end:])
     return prod(shape[: max(end - 3, 0)]), *n[:2], n[2] * inner, *m[:2], m[2] * inner, *b[:2], b[2] * inner
 
 

@@ -18,7 +18,7 @@ from ...kernel.registers.primitives import transpose_block
 from ...kernel.specialize import specialized
 
 MIN_SIZE = 1 << 12  # minimum number of elements for which these blocks pay off
-STRIP = 64  # columns per task: so many lines of x are in the cache at a time
+STRIP = 64  # columns per task, which is the number of lines of x that are in the cache at a time
 _KINDS = {4: dtypes.float32, 8: dtypes.float64}  # elements are moved as floats of the same width
 
 

@@ -407,7 +407,7 @@ def _svdvals(a: Layout, results: tuple, vectors: bool = False) -> Callable:
 
 
 def _svd(a: Layout, results: tuple, full: bool) -> Callable:
-    """Compute the longer singular vectors by QR after the rotations: they are orthonormal whatever the rank."""
+    """A function that computes u, s and vh. The longer vectors come from QR: they are orthonormal for any rank."""
     (m, n), matrices, empty = a.shape[-2:], _batch(a), a.device.empty
     length, count = max(m, n), min(m, n)
     columns = length if full else count

@@ -182,6 +182,7 @@ def _gradient_a(g: object, b: object, transpose_a: bool, transpose_b: bool, layo
 
 
 def _gradient_b(g: object, a: object, transpose_a: bool, transpose_b: bool, layout: Layout) -> object:
+    """The gradient of A B by B: dB = A.mT g; for B = b.mT, db = g.mT A."""
     g = g.unsqueeze(-1) if layout.ndim == 1 else g
     g, a = (g.unsqueeze(-2), a.unsqueeze(-2)) if a.ndim == 1 else (g, a)
     # one product of all rows, instead of a sum of products
@@ -414,6 +415,7 @@ class PackedLinear(Packed, Linear):
 
 
 def _linear_loops(x: Layout, weight: Layout, has_bias: bool) -> tuple[Callable, tuple]:
+    """Launcher and constants of `linear` for sizes and dtypes that tiles do not support."""
     run, (no_bias, *constants) = _product_kernel("linear", x, weight, 1, 0, 0)
     if not has_bias:
         return run, (no_bias, *constants)

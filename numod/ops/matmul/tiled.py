@@ -194,10 +194,8 @@ def tiled_with_epilogue(
                 *(step[:-2] for step in steps),
             ],
         )
-        (a_batch, b_batch), epilogue_steps = (
-            (end[-1] for end in ends[:2]),
-            [(end[-1], *step[-2:]) for end, step in zip(ends[2:], steps)],
-        )
+        a_batch, b_batch = (end[-1] for end in ends[:2])
+        epilogue_steps = [(end[-1], *step[-2:]) for end, step in zip(ends[2:], steps)]
     else:
         sizes, ends = emit.collapse(shape[:-1], [step[:-1] for step in steps])
         a_batch, b_batch, epilogue_steps = 0, 0, [(0, end[-1], step[-1]) for end, step in zip(ends, steps)]

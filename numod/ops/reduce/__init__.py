@@ -1,1 +1,1 @@
-"""Reductions, scans and what is made of them: argmax, softmax, negative log-likelihood."""
+"""Reductions, scans, and ops composed of them: argmax, softmax, negative log-likelihood."""

@@ -22,7 +22,7 @@ from ..op import Op, Plan
 from .softmax import split
 
 _COLUMNS = 256  # neighbouring columns of a task if n is not the last axis
-_FEWEST = 8  # and there are at least so many
+_FEWEST = 8  # minimum number of such columns
 
 
 def cumsum_kernel(x, out, outer, n, inner, *, wide):

@@ -37,9 +37,9 @@ from . import register_rows, block_reduce
 from ..op import Op, Plan, single_device
 
 _COLUMNS = 128  # neighbouring columns of a task of the column kernels, which are used on a CPU
-_FEWEST = 8  # for at least so many neighbouring columns if n is not the last axis,
-_MANY = 96  # or for at least so many rows if n is the last axis
-_SHORT = 32  # and rows have at most so many elements
+_FEWEST = 8  # minimum number of neighbouring columns for them, if n is not the last axis
+_MANY = 96  # minimum number of rows for them, if n is the last axis
+_SHORT = 32  # and maximum length of these rows
 
 
 # device functions for contiguous elements, by the compile-time parameter whose default takes any step

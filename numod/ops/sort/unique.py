@@ -79,7 +79,7 @@ class Runs(Op):
 
 
 def _by_threads(name: str, x: Layout, out: Layout, width: int) -> Plan:
-    """The plan for a GPU: the running sum of where rows differ from the one before."""
+    """The plan for a GPU: the running count of rows that differ from the previous one."""
     differ = _plan(name, specialized(differs_kernel), (x,), out, (x.shape[0], width), x.size)
     total = cumsum.prepare((out,), (0,))
 

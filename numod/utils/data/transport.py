@@ -25,7 +25,7 @@ from ...dtypes import dtype as DType
 
 _INLINE = 1 << 16  # size in bytes up to which a message is faster through the socket than as a file
 _ALIGNMENT = 64  # of every buffer in a message: a cache line
-# maximum number of mapped messages; each needs a descriptor, of which a process has about a thousand; others are copied
+# maximum number of mapped messages; others are copied. Each needs a descriptor, and a process has about a thousand
 _MAPPED = 200
 _maps: weakref.WeakSet = weakref.WeakSet()
 

@@ -24,7 +24,7 @@ from .fetch import Batch, Source
 from .info import WorkerInfo, set_worker_info
 from .transport import pack, send
 
-GRACE = 2.0  # seconds that a worker has to end by itself
+GRACE = 2.0  # seconds after which a worker that does not end is killed
 _GONE = float("inf")  # the epoch after the last: every task is older
 
 

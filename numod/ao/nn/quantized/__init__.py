@@ -1,4 +1,4 @@
-"""Layers of integers. They take and give quantized tensors; `dynamic` has those that take and give floats."""
+"""Layers with integer kernels over quantized tensors; those in `dynamic` have float inputs and results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Quantized layers without integer kernels: they compute in float32, and give the result the scale found for it."""
+"""Quantized layers without integer kernels: they compute in float32 and quantize the result with the observed scale."""
 
 from __future__ import annotations
 

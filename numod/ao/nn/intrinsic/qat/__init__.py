@@ -40,7 +40,7 @@ __all__ = [
 
 
 class _Fused(Fused, QATModule):
-    """Marks a layer for training that stands for several. `_then_relu`: whether a ReLU is the last of them."""
+    """Base of a layer for training that replaces several. `_then_relu`: whether a ReLU is the last of them."""
 
     _then_relu = False
 
@@ -74,8 +74,8 @@ class ConvReLU3d(_Fused, qat.Conv3d):
 
 
 class _WithBatchNorm(_Fused):
-    """A layer whose rounded weight is w * gamma / running_std; its result is divided by that factor again, so that the
-    batch norm sees what it would see without rounding.
+    """A layer whose rounded weight is w * gamma / running_std. Its result is divided by gamma / running_std, so that
+    the input of the batch norm has the same scale as without rounding.
     """
 
     bn: Module
