@@ -33,8 +33,8 @@ _KINDS = {  # checks by parts of an annotation; other annotations are not checke
 NO_POSITION = 1 << 30
 _COUNTED = ("index", "length")
 _OPTIONS = ("reduction", "mode")  # strings that functions check themselves, with a ValueError
-_STRICT = {"int": (int,), "bool": (bool,)}
 _NONE = type(None)
+_STRICT = {"int": (int,), "bool": (bool,), "bool | None": (bool, _NONE)}
 _WITH_REAL_NUMBERS = {
     **_STRICT, "float": (float, int), "float | None": (float, int, _NONE), "int | None": (int, _NONE),
     "complex | None": (complex, float, int, _NONE),
@@ -57,6 +57,14 @@ def is_whole(value: object) -> bool:
     if isinstance(value, Tensor):
         return value.ndim == 0 and not (value.dtype.differentiable or value.dtype is bool_)
     return hasattr(value, "__index__") and not isinstance(value, (bool, ndarray, bool_scalar))
+
+
+def expect_ints(name: str, key: str, value: object) -> None:
+    """Raise TypeError unless an argument is an int or a tuple or list of ints."""
+    if not (is_whole(value) or (isinstance(value, (tuple, list)) and all(map(is_whole, value)))):
+        raise TypeError(
+            f"{name}(): argument '{key}' must be int or tuple of ints, {_received(['Sequence[int]'], value)}"
+        )
 
 
 def _is_number(value: object) -> bool:

@@ -190,6 +190,8 @@ def type_as(self: Tensor, other: Tensor) -> Tensor:
         >>> torch.tensor([1, 2]).type_as(torch.ones(1))
         tensor([1., 2.])
     """
+    if not isinstance(other, Tensor):
+        raise TypeError(f"type_as(): argument 'other' (position 1) must be Tensor, not {type(other).__name__}")
     return self.to(other)
 
 

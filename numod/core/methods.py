@@ -58,6 +58,8 @@ def _is_checked(function: Callable) -> bool:
     return _has_axis(function) or bool(strict_of(inspect.unwrap(function)))
 
 
+# methods that check their arguments themselves, since they are called too often for another call around them
+_UNCHECKED = frozenset("to copy_ view expand".split())
 functions: dict[str, Callable] = {name: row_function(t.rows[row]) for name, row in (POINTWISE | ALIASES).items()}
 for _name, _source in (POINTWISE | ALIASES).items():
     _formula = t.rows[_source]
@@ -81,7 +83,9 @@ for _home in f.HOMES:
         setattr(
             Tensor,
             _name,
-            checked(_name, _function) if _has_axis(_function) or "Tensor" in _further(_function) else _function,
+            checked(_name, _function)
+            if _name not in _UNCHECKED and (_is_checked(_function) or "Tensor" in _further(_function))
+            else _function,
         )
     for _name, _function in _names(_home, "IN_PLACE").items():
         setattr(Tensor, f"{_name}_", via_copy(checked(_name, _function)))

@@ -39,6 +39,11 @@ STRIDES = {
     "randint_like": (lambda: torch.randint_like(GAPS, 3), PACKED),
     "zeros_like": (lambda: torch.zeros_like(GAPS), PACKED),
     "clone": (lambda: GAPS.clone(), PACKED),
+    "cat of channels last": (lambda: torch.cat([LAST, LAST], 1), (120, 1, 30, 6)),
+    "cat of two orders": (lambda: torch.cat([LAST, LAST.contiguous()]), (60, 20, 5, 1)),
+    "roll of channels last": (lambda: LAST.roll((1, 2), (0, 1)), CHANNELS_LAST),
+    "pad of channels last": (lambda: F.pad(LAST, (1, 1)), (84, 1, 21, 3)),
+    "reflected channels last": (lambda: F.pad(LAST, (1, 1, 1, 1), mode="reflect"), (126, 1, 21, 3)),
     "one_hot": (lambda: F.one_hot((P > 3).long()), (24, 8, 2, 1)),
 }
 
@@ -53,6 +58,10 @@ def test_values_do_not_depend_on_the_order_in_memory():
     dense = P.contiguous()
     assert torch.equal(P + O, dense + O) and torch.equal(LAST * LAST.contiguous(), LAST.contiguous() * LAST)
     assert torch.equal(P.flip(0, 2), dense.flip(0, 2)) and torch.equal(GAPS.flip(1), GAPS.contiguous().flip(1))
+    plain = LAST.contiguous()
+    assert torch.equal(torch.cat([LAST, LAST * 2], -1), torch.cat([plain, plain * 2], -1))
+    assert torch.equal(LAST.roll((1, 2), (0, 1)), plain.roll((1, 2), (0, 1)))
+    assert torch.equal(F.pad(LAST, (1, -1, 0, 2)), F.pad(plain, (1, -1, 0, 2)))
     steps = (P % 3).transpose(0, 1)
     assert all(map(torch.equal, steps.mode(1), steps.contiguous().mode(1)))
     for descending in (False, True):

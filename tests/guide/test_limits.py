@@ -68,7 +68,9 @@ def _() -> None:
 @row("`channels_last` results")
 def _() -> None:
     x = numod.ones(1, 4, 6, 6).contiguous(memory_format=numod.channels_last)
-    assert not x.is_contiguous() and nn.Conv2d(4, 4, 3)(x).is_contiguous()
+    layers = [nn.Conv2d(4, 4, 3), nn.MaxPool2d(2), nn.Upsample(scale_factor=2), nn.GroupNorm(2, 4), nn.PixelShuffle(2)]
+    assert not x.is_contiguous() and all(layer(x).is_contiguous() for layer in layers)
+    assert numod.stack([x, x]).is_contiguous()
 
 
 @row("strides of `linalg` and `fft` results")
@@ -85,6 +87,9 @@ def _() -> None:
         numod.ones(2).index_reduce(0, numod.tensor([0]), numod.ones(1), "prod")
         numod.utils.checkpoint.checkpoint(numod.exp, x)
         nn.TransformerEncoder(nn.TransformerEncoderLayer(4, 1), 1)
+        nn.Linear(2, 2).to(numod.complex64)
+        numod.ones(2).storage()
+        nn.Conv1d(1, 1, 2, padding="same")(numod.ones(1, 1, 4))
 
 
 @row("`conj()` of a complex tensor")

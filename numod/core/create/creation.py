@@ -54,6 +54,7 @@ def factory(function: Callable) -> Callable:
                 arguments = (kwargs.pop("size"),)
             if kwargs.get("requires_grad", False).__class__ is not bool:
                 _expect_bool(function.__name__, "requires_grad", kwargs["requires_grad"])
+                kwargs["requires_grad"] = bool(kwargs["requires_grad"])
             if kwargs.get("dtype").__class__ is type:
                 kwargs["dtype"] = dtypes.as_dtype(kwargs["dtype"])
         if layout is not strided and layout is not None:

@@ -20,6 +20,7 @@ from ...ops import sampling, table as t
 from ...ops.pointwise import broadcast_shapes
 from ..apply import apply, apply_into
 from ..listeners import active_listeners, listeners
+from ..arguments import is_whole
 from ..math.complexes import view_as_complex
 from .creation import _shape, constant, default_device, empty_like, factory
 from ..math.elementwise import to, write_result
@@ -398,6 +399,8 @@ def _range(low: int, high: int, dtype: DType) -> tuple[int, int]:
 
     Raises RuntimeError where it is empty or the dtype does not hold it.
     """
+    if not (is_whole(low) and is_whole(high)):
+        raise TypeError(f"bounds of random integers must be ints, got from={low!r} and to={high!r}")
     low, high = plain(low), plain(high)
     if low >= high:
         raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
@@ -726,6 +729,11 @@ def multinomial(
         tensor([1])
     """
     weights = input.detach()
+    if not is_whole(num_samples) or not isinstance(replacement, bool):
+        raise TypeError(
+            f"multinomial(): num_samples must be int and replacement bool, not {type(num_samples).__name__} and "
+            f"{type(replacement).__name__}"
+        )
     if not weights.is_floating_point():
         raise RuntimeError(f"multinomial only supports floating-point dtypes for input, got: {weights.dtype.short}")
     if out is not None and out.dtype is not dtypes.int64:

@@ -502,6 +502,10 @@ def index_put_(self: Tensor, indices: tuple, values: Tensor, accumulate: bool = 
         raise TypeError(
             f"index_put_(): argument 'indices' (position 2) must be tuple of Tensors, not {type(indices).__name__}"
         )
+    if not isinstance(accumulate, bool):
+        raise TypeError(
+            f"index_put_(): argument 'accumulate' (position 4) must be bool, not {type(accumulate).__name__}"
+        )
     view, tensors = _basic(self, tuple(indices))
     if values.dtype is not self.dtype:
         if values.numel() > 1 or accumulate or not _has_mask(tuple(indices)):

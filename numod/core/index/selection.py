@@ -14,11 +14,12 @@ from ...ops.reduce import reduction as r, scan
 from ...ops import table as t
 from ...ops.pointwise import broadcast_shapes
 from ..apply import apply, apply_into, observed
+from ..arguments import expect_ints
 from ..create.creation import constant, full, zeros
 from ..math.elementwise import contiguous, copy_, to
 from ..math.in_place import memory_of
 from ..resolve import resolved
-from ..shape.shapes import expand, memory_order, narrow, permute, reshape, select, stack, unsqueeze
+from ..shape.shapes import channels_last_order, expand, memory_order, narrow, permute, reshape, select, stack, unsqueeze
 from ..tensor import Tensor, wrap
 
 BOTH = "flip roll gather index_select masked_select nonzero argwhere=nonzero"
@@ -461,6 +462,7 @@ def roll(input: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] |
         tensor([3, 1, 2])
     """
     original, ndim = input, input.ndim
+    expect_ints("roll", "shifts", shifts)
     shifts, dims = (
         tuple([plain(value)] if isinstance(value, WHOLE) else value) for value in (shifts, () if dims is None else dims)
     )
@@ -470,6 +472,9 @@ def roll(input: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] |
         raise IndexError("Dimension specified as 0 but tensor has no dimensions")
     if len(shifts) != len(dims) and (dims or len(shifts) != 1):
         raise RuntimeError(f"shifts and dimensions must align. shifts: {len(shifts)}, dims:{len(dims)}")
+    if dims and (orders := channels_last_order(input._layout)) is not None:
+        rolled = roll(permute(input, orders[0]), shifts, [orders[0].index(normalize_dim(dim, ndim)) for dim in dims])
+        return permute(rolled, orders[1])
     for shift, along in zip(shifts, [(normalize_dim(dim, ndim),) for dim in dims] if dims else [tuple(range(ndim))]):
         n = prod([input.shape[dim] for dim in along])
         if n and shift % n:

@@ -116,9 +116,9 @@ def diff(
         raise RuntimeError("diff expects input to be at least one-dimensional")
     if n < 0:
         raise RuntimeError(f"order must be non-negative but got {n}")
+    dim = normalize_dim(dim, input.ndim)
     if not n:
         return input.clone()
-    dim = normalize_dim(dim, input.ndim)
     for tensor in (prepend, append):
         if tensor is not None:
             _expect_beside(input, tensor, dim)

@@ -15,7 +15,7 @@ from ...errors import WHOLE, normalize_dim, plain
 from ...ops.pointwise import broadcast_shapes as _broadcast
 from ...ops.table import row_major
 from ..apply import apply
-from ..arguments import is_whole
+from ..arguments import expect_ints, is_whole
 from ..create.creation import zeros
 from ..index.selection import flip, read
 from ..resolve import refuse_floats
@@ -57,6 +57,7 @@ def tile(input: Tensor, *times: int, dims: Sequence[int] | None = None) -> Tenso
         tensor([1, 2, 1, 2])
     """
     dims = _sizes(times if dims is None else (tuple(dims),))
+    expect_ints("tile", "dims", dims)
     return repeat(input, (1,) * (input.ndim - len(dims)) + dims)
 
 
@@ -202,18 +203,11 @@ def tensor_split(
     if not input.ndim:
         raise RuntimeError("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
     dim = normalize_dim(dim, input.ndim)
-    if isinstance(indices_or_sections, Tensor) and indices_or_sections.dtype is not dtypes.int64:
-        raise RuntimeError(
-            "tensor_split expected tensor_indices_or_sections to have dtype of long, but got "
-            f"{indices_or_sections.dtype.short}"
-        )
-    if isinstance(indices_or_sections, Tensor) and indices_or_sections.ndim > 1:
-        raise RuntimeError(
-            "tensor_split expected tensor_indices_or_sections to be a zero-dimensional or one-dimensional tensor, but "
-            "got a tensor with "
-            f"{indices_or_sections.ndim} dims"
-        )
-    cuts = indices_or_sections.tolist() if isinstance(indices_or_sections, Tensor) else plain(indices_or_sections)
+    if isinstance(indices_or_sections, Tensor):
+        cuts = _cuts_of(indices_or_sections)
+    else:
+        expect_ints("tensor_split", "indices_or_sections", indices_or_sections)
+        cuts = plain(indices_or_sections)
     n = input.shape[dim]
     if isinstance(cuts, int):
         if cuts <= 0:
@@ -225,6 +219,20 @@ def tensor_split(
     return tuple(narrow(input, dim, start, max(0, end - start)) for start, end in zip(bounds, ends))
 
 
+def _cuts_of(sections: Tensor) -> int | list[int]:
+    """The sections or indices that `tensor_split` takes as a tensor."""
+    if sections.dtype is not dtypes.int64:
+        raise RuntimeError(
+            f"tensor_split expected tensor_indices_or_sections to have dtype of long, but got {sections.dtype.short}"
+        )
+    if sections.ndim > 1:
+        raise RuntimeError(
+            "tensor_split expected tensor_indices_or_sections to be a zero-dimensional or one-dimensional tensor, but "
+            f"got a tensor with {sections.ndim} dims"
+        )
+    return sections.tolist()
+
+
 def _split_along(
     name: str, input: Tensor, cuts: Tensor | int | Sequence[int], dim: int, least: int
 ) -> tuple[Tensor, ...]:
@@ -233,8 +241,7 @@ def _split_along(
             f"torch.{name} requires a tensor with at least {least} dimension, but got a tensor with {input.ndim} "
             "dimensions!"
         )
-    if not is_whole(cuts) and not (isinstance(cuts, (tuple, list)) and all(map(is_whole, cuts))):
-        raise TypeError(f"{name}(): expected an int of sections or a tuple of ints, got {cuts!r}")
+    expect_ints(name, "indices_or_sections", cuts)
     if is_whole(cuts) and (cuts == 0 or input.shape[dim] % cuts):
         raise RuntimeError(
             f"torch.{name} attempted to split along dimension {dim}, but the size of "
@@ -312,6 +319,7 @@ def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) ->
         >>> torch.split_with_sizes(torch.arange(5), [2, 3])
         (tensor([0, 1]), tensor([2, 3, 4]))
     """
+    expect_ints("split_with_sizes", "split_sizes", split_sizes)
     sizes = tuple(split_sizes)
     refuse_floats("split_with_sizes", sizes)
     return split(input, sizes, dim)

@@ -17,7 +17,7 @@ from ...ops.index import concat, pad as ops_pad
 from ...ops.reduce import reduction as r
 from ...ops import table as t, view as v
 from ..apply import apply, state
-from ..arguments import is_whole
+from ..arguments import expect_ints, is_whole
 from ..resolve import flat, refuse_floats, resolved, whole, whole_number
 from ..tensor import Tensor
 
@@ -148,6 +148,19 @@ def memory_order(input_layout: Layout) -> tuple[list[int], list[int]] | None:
     )
 
 
+def channels_last_order(*layouts: Layout) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """(order of dimensions in memory, inverse permutation) of images whose channels lie last; None for others."""
+    ndim = layouts[0].ndim
+    if ndim not in (4, 5) or layouts[0].dense:
+        return None
+    order = (0, *range(2, ndim), 1)
+    for layout in layouts:
+        strides = [layout.strides[d] for d in order]
+        if layout.ndim != ndim or layout.dense or not layout.packed or strides != sorted(strides, reverse=True):
+            return None
+    return order, (0, ndim - 1, *range(1, ndim - 1))
+
+
 def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
     """Two dimensions swapped; a view.
 
@@ -200,6 +213,8 @@ def movedim(input: Tensor, source: int | Sequence[int], destination: int | Seque
         >>> torch.movedim(torch.ones(2, 3, 4), 0, 2).shape
         numod.Size([3, 4, 2])
     """
+    for key, dims in (("source", source), ("destination", destination)):
+        expect_ints("movedim", key, dims)
     dim_lists = [[dims] if isinstance(dims, WHOLE) else list(dims) for dims in (source, destination)]
     if len(dim_lists[0]) != len(dim_lists[1]):
         raise RuntimeError(
@@ -383,6 +398,7 @@ def _span(input_layout: Layout, dim: int, start: int | Tensor, length: int) -> t
         if start.ndim or start.dtype is dtypes.bool_ or start.dtype.is_floating_point:
             raise RuntimeError("start must be an 0-dim integral Tensor.")
         start = int(start)
+    start = whole_number("narrow", "start", start)
     if not -size <= start <= size:
         raise IndexError(f"start out of range (expected to be in range of [{-size}, {size}], but got {start})")
     length = whole_number("narrow", "length", length)
@@ -591,7 +607,9 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     for tensor in tensors:
         if not isinstance(tensor, Tensor):
             raise TypeError(f"expected Tensor as element in argument 0, but got {type(tensor).__name__}")
-    dim, joined_positions, converted, result_dtype = _joining(dim, *[tensor._layout for tensor in tensors])
+    dim, joined_positions, converted, result_dtype, orders = _joining(dim, *[tensor._layout for tensor in tensors])
+    if orders is not None:  # the result has its channels last too
+        return permute(cat([permute(tensor, orders[0]) for tensor in tensors], orders[0].index(dim)), orders[1])
     if len(joined_positions) < len(tensors):
         tensors = _without_skipped(tensors, joined_positions, dim)
     if converted:
@@ -617,9 +635,9 @@ def _without_skipped(tensors: tuple[Tensor, ...], joined_positions: tuple[int, .
 
 
 @resolved
-def _joining(dim: int, *layouts: Layout) -> tuple[int, tuple[int, ...], bool, DType]:
+def _joining(dim: int, *layouts: Layout) -> tuple[int, tuple[int, ...], bool, DType, tuple | None]:
     """(dimension counted from the front, positions of the tensors to join, whether they must be converted first, dtype
-    of the result).
+    of the result, `channels_last_order`).
     """
     for k, layout in enumerate(layouts):
         if layout.ndim == 0:
@@ -633,7 +651,7 @@ def _joining(dim: int, *layouts: Layout) -> tuple[int, tuple[int, ...], bool, DT
     )
     # where all are skipped, any dimension will do
     dim = 0 if layouts[joined_positions[0]].shape == (0,) else normalize_dim(dim, layouts[joined_positions[0]].ndim)
-    return dim, joined_positions, converted, result_dtype
+    return dim, joined_positions, converted, result_dtype, channels_last_order(*layouts)
 
 
 def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
@@ -694,6 +712,10 @@ def _sides(input_layout: Layout, *pad: int) -> tuple[tuple[int, ...], tuple[int,
 
 def padded(input: Tensor, before: Sequence[int], after: Sequence[int], mode: str, value: float = 0) -> Tensor:
     """Pad each dimension by these numbers of elements before and after (negative: remove), see `ops.index.pad`."""
+    if (orders := channels_last_order(input._layout)) is not None and mode != "circular":
+        order, inverse = orders
+        sides = [[side[d] for d in order] for side in (before, after)]
+        return permute(padded(permute(input, order), *sides, mode, value), inverse)
     for low, high in _paddings(tuple(before), tuple(after)):
         input = apply(
             ops_pad.pad, (input if input._layout.dense else apply(t.row_major, (input,)), value), (low, high, mode)
@@ -723,6 +745,7 @@ def repeat(input: Tensor, *times: int, repeats: Sequence[int] | None = None) -> 
     """
     times = times if repeats is None else (repeats,)
     repeats = tuple(times[0]) if len(times) == 1 and isinstance(times[0], Sequence) else times
+    expect_ints("repeat", "repeats", repeats)
     if len(repeats) < input.ndim:
         raise RuntimeError("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor")
     shape = (1,) * (len(repeats) - input.ndim) + tuple(input.shape)
