@@ -1,4 +1,4 @@
-"""Links object files to shared libraries, with `cc`, a cross compiler, LLVM's `ld.lld` or `zig`."""
+"""Links object files to shared libraries, with `cc`, a cross compiler, `zig` or LLVM's `ld.lld`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 
 from .targets import Target
 
+_MINGW = "x86_64-w64-mingw32-gcc"
 _SMALL = ("-Wl,--gc-sections", "-s", "-Wl,-z,noseparate-code", "-Wl,--build-id=none")
 
 
@@ -27,17 +28,14 @@ def link(home: Path, name: str, symbols: Sequence[str], row: Target) -> str:
             "and call aot_compile again"
         )
     made, code = home / f"{name}-{row.name}{row.library}", home / f"{name}-{row.name}{row.object}"
-    done = subprocess.run(
-        [*command, str(code), "-o", str(made), *([] if row.bare or row.library != ".so" else ["-lm"])],
-        capture_output=True,
-        text=True,
-    )
+    libraries = ["-lm"] if row.library == ".so" and command[0] != "ld.lld" else []
+    done = subprocess.run([*command, str(code), "-o", str(made), *libraries], capture_output=True, text=True)
     return f"{command[0]} could not link {made.name}: {done.stderr.strip()[-500:]}" if done.returncode else ""
 
 
 def _wanted(row: Target) -> str:
-    cross = f"{row.linker}-gcc, " if row.library == ".so" else ""
-    return f"{cross}lld, or ziglang (pip install ziglang)"
+    others = {".so": f"{row.linker}-gcc, lld, or ", ".dll": f"{_MINGW}, or ", ".wasm": "lld, or "}
+    return f"{others.get(row.library, '')}ziglang (pip install ziglang)"
 
 
 def _command(symbols: Sequence[str], row: Target) -> list[str] | None:
@@ -52,9 +50,13 @@ def _command(symbols: Sequence[str], row: Target) -> list[str] | None:
         return ["cc", "-shared", *options]
     if row.library == ".so" and shutil.which(f"{row.linker}-gcc"):
         return [f"{row.linker}-gcc", "-shared", *options]
+    if row.library == ".dll" and shutil.which(_MINGW):
+        return [_MINGW, "-shared", "-s"]
     zig = _zig()
     if zig and row.linker:
         return [*zig, "cc", "-target", row.linker, "-shared"]
+    if row.library == ".so" and shutil.which("ld.lld"):  # without libm: the program that loads the library has it
+        return ["ld.lld", "-shared", *[word for option in options for word in option.removeprefix("-Wl,").split(",")]]
     return None
 
 

@@ -7,6 +7,8 @@ One small network is compiled for all targets, which takes about a minute on two
 
 from __future__ import annotations
 
+import ctypes
+import os
 import re
 import shutil
 import subprocess
@@ -19,7 +21,7 @@ from object_files import undefined_and_writable
 import numod as torch
 from numod import nn
 from numod.device import helpers
-from numod.export import Artifact, aot_compile, export
+from numod.export import Artifact, aot_compile, export, libraries, targets
 
 pytestmark = pytest.mark.export
 LIBM = {"fmaf", "fma"}
@@ -103,6 +105,16 @@ def test_the_self_test_passes_on(name: str, artifact: Artifact) -> None:
     )
     done = subprocess.run([*emulator, f"./example-{name}"], cwd=artifact.folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("code", ["net-windows-x86-64.obj", "net-windows-x86-64.dll"])
+def test_the_self_test_passes_on_windows(code: str, artifact: Artifact) -> None:
+    _needs("x86_64-w64-mingw32-gcc", "wine")
+    command = ["x86_64-w64-mingw32-gcc", "-O1", "-static", "example.c", code, "-lm", "-o", f"example-{code}.exe"]
+    subprocess.run(command, cwd=artifact.folder, check=True)
+    quiet = {**os.environ, "WINEPREFIX": str(artifact.folder / "wine"), "WINEDEBUG": "-all"}
+    done = subprocess.run(["wine", f"example-{code}.exe"], cwd=artifact.folder, capture_output=True, env=quiet)
+    assert done.returncode == 0 and done.stdout.count(b"=") >= 5, done.stderr
 
 
 @pytest.mark.parametrize("name", ["wasm", "wasm-scalar"])
@@ -208,3 +220,28 @@ def test_mathematics_needs_no_library_on_bare_processors(dtype: torch.dtype, tmp
     assert not written.notes
     for name in names:
         assert not helpers.undefined_symbols(written.path(name, library=False).read_bytes()), name
+
+
+def test_libraries_are_linked_by_lld_alone(artifact: Artifact, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _needs("ld.lld")
+    shutil.copy(artifact.path("x86-64-v2", library=False), tmp_path)
+    lld = shutil.which("ld.lld")
+    monkeypatch.setattr(libraries.shutil, "which", {"ld.lld": lld}.get)
+    monkeypatch.setattr(libraries, "_zig", lambda: None)
+    assert libraries.link(tmp_path, "net", ["net_run", "net_error"], targets.target("x86-64-v2")) == ""
+    assert ctypes.CDLL(str(tmp_path / "net-x86-64-v2.so")).net_run(None, None, 0, None, None, None, None) != 0
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("windows-x86-64", "x86_64-w64-mingw32-gcc, or ziglang"), ("macos-arm64", "install ziglang"),
+        ("aarch64", "aarch64-linux-gnu-gcc, lld, or ziglang"), ("wasm", "install lld, or ziglang"),
+    ],
+)  # fmt: skip
+def test_where_no_linker_is_installed_it_says_what_helps(
+    name: str, advice: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(libraries.shutil, "which", lambda tool: None)
+    monkeypatch.setattr(libraries, "_zig", lambda: None)
+    assert advice in libraries.link(tmp_path, "net", ["net_run"], targets.target(name))
