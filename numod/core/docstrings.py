@@ -5,10 +5,12 @@ docstring is completed from it when it is first read: neither importing numod no
 the table names the objects that it is about; a later section takes precedence:
 
     [sum mean nn.functional.*_loss]
-    shape: one line about shapes
-    raises: one line about an error; there may be several
+    Shape: one line about shapes
+    Raises: one line about an error; there may be several
+    Note: a formula or remark; there may be several
     keepdim: one line about a parameter
-    example: a line of an example, such as ">>> torch.ones(2)", where the object's file has none
+    Alias: the name in the example for which this object's name is written
+    Example: a line of an example, such as ">>> torch.ones(2)", where the object's file has none
 """
 
 from __future__ import annotations
@@ -88,19 +90,30 @@ def complete(text: str, path: str, owner: object) -> str:
     entries = lookup(path)
     parameters = _parameters(owner)
     sections = [head.rstrip()]
+    if "Alias" in entries:
+        (original,), name = entries["Alias"], path.rpartition(".")[2]
+        sections.append(f"Alias of `{original}`.")
+        example = example.replace(f"torch.{original}(", f"torch.{name}(")
+    if entries.get("Note", ["-"])[-1] != "-":
+        sections.append("\n".join([fill(line, _WIDTH, subsequent_indent=_indent(line)) for line in entries["Note"]]))
     if lines := [_argument(path, parameter, entries) for parameter in parameters if parameter.name in entries]:
         sections.append("\n".join(["Args:", *lines]))
-    if entries.get("shape", ["none"])[-1] != "none" and not re.search("^Shapes?:", head, re.MULTILINE):
-        sections.append(fill(f"Shape: {entries['shape'][-1]}", _WIDTH, subsequent_indent="    "))
+    if entries.get("Shape", ["none"])[-1] != "none" and not re.search("^Shapes?:", head, re.MULTILINE):
+        sections.append(fill(f"Shape: {entries['Shape'][-1]}", _WIDTH, subsequent_indent="    "))
     if "Raises" not in head and (errors := _errors(parameters, entries)):
         sections.append("\n".join(["Raises:", *errors]))
     if source := _source(owner):
         sections.append(f"Source: {source}")
     if title:
         sections.append(title + example)
-    elif "example" in entries:
-        sections.append("\n".join(["Example:\n", *["    " + line for line in entries["example"]]]))
+    elif "Example" in entries:
+        sections.append("\n".join(["Example:\n", *["    " + line for line in entries["Example"]]]))
     return "\n\n".join(sections) + "\n"
+
+
+def _indent(line: str) -> str:
+    """What continues a line: formulas stay indented."""
+    return " " * (len(line) - len(line.lstrip()))
 
 
 def _parameters(owner: object) -> list[inspect.Parameter]:
@@ -142,9 +155,9 @@ def _kind(path: str, parameter: inspect.Parameter) -> str:
 
 def _errors(parameters: list[inspect.Parameter], entries: dict[str, list[str]]) -> list[str]:
     """The lines of errors: those of the object, then those of its parameters, each error once."""
-    texts = [*entries.get("raises", [])]
+    texts = [*entries.get("Raises", [])]
     for parameter in parameters:
-        texts += [text for text in entries.get(f"raises {parameter.name}", [])[-1:] if text != "-"]
+        texts += [text for text in entries.get(f"Raises {parameter.name}", [])[-1:] if text != "-"]
     return [
         fill(text, _WIDTH, initial_indent="    ", subsequent_indent="        ")
         for text in dict.fromkeys(texts)
@@ -188,9 +201,15 @@ def lookup(path: str) -> dict[str, list[str]]:
     names = _names(path)
     entries: dict[str, list[str]] = {}
     for patterns, section in _table():
-        if any(fnmatchcase(name, pattern) for name in names for pattern in patterns):
+        if any(_matches(pattern, names) for pattern in patterns):
             entries.update(section)
     return entries
+
+
+def _matches(pattern: str, names: list[str]) -> bool:
+    if "*" in pattern or "?" in pattern:
+        return any(fnmatchcase(name, pattern) for name in names)
+    return pattern in names
 
 
 def _names(path: str) -> list[str]:

@@ -205,7 +205,7 @@ class Mish(_InPlaceActivation):
 
 
 class Hardswish(_InPlaceActivation):
-    """x hardsigmoid(x). As in PyTorch, its repr shows no settings.
+    """x hardsigmoid(x). Howard et al., Searching for MobileNetV3, 2019.
 
     Example:
 

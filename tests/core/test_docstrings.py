@@ -306,7 +306,7 @@ def test_sections_come_before_the_example() -> None:
 def test_a_later_section_of_the_table_takes_precedence() -> None:
     assert docstrings.lookup("nn.functional.conv2d")["bias"] == ["the bias (C_out,); None: none"]
     assert docstrings.lookup("nn.Conv2d")["bias"] == ["whether to add a learned bias"]
-    assert docstrings.lookup("Tensor.cumsum_")["shape"] == docstrings.lookup("cumsum")["shape"]
+    assert docstrings.lookup("Tensor.cumsum_")["Shape"] == docstrings.lookup("cumsum")["Shape"]
 
 
 def test_help_and_every_method_of_str_read_the_completed_text() -> None:

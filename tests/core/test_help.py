@@ -84,7 +84,7 @@ def test_nearly_all_docstrings_name_shapes() -> None:
         path
         for path in COMPLETE
         if not re.search(r"^Shapes?: ", ALL[path], re.MULTILINE)
-        and docstrings.lookup(path.removeprefix("numod."))["shape"] != ["none"]
+        and docstrings.lookup(path.removeprefix("numod."))["Shape"] != ["none"]
     ]
     assert_nearly_all(missing, len(COMPLETE))
 
