@@ -20,7 +20,7 @@ from ..core.tensor import Tensor
 from ..graph.capture.recorder import of_package
 from ..graph.ir.program import Program, Step, Value
 from ..graph.values.pytree import replace
-from ..ops.attention.attention import for_all_sizes
+from ..ops.op import planning_for_all_sizes
 from ..serialization.program import described, program_of
 from . import polynomial
 from .dimensions import Extent, Symbol
@@ -316,17 +316,15 @@ def _different(symbols: list[Symbol], one: Sequence[int], other: Sequence[int]) 
 
 def _recorded(record: Callable, inputs: list[Tensor], symbols: list[Symbol], point: tuple[int, ...]) -> Program:
     example_sizes = [symbol.size for symbol in symbols]
-    token = for_all_sizes.set(True)
     try:
-        return record(inputs)
+        with planning_for_all_sizes():
+            return record(inputs)
     except Exception as error:
         if [*point] == example_sizes:
             raise
         different = _different(symbols, example_sizes, point)
         sizes = ", ".join(f"{symbol.name} = {size}" for symbol, size in zip(symbols, point))
         raise Violation(different, f"with {sizes}, {_line(error)} raised {type(error).__name__}: {error}") from error
-    finally:
-        for_all_sizes.reset(token)
 
 
 def _line(error: Exception) -> str:

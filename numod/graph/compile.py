@@ -17,6 +17,7 @@ from __future__ import annotations
 import copy
 import functools
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, Self, Unpack, overload
 
@@ -25,6 +26,7 @@ from ..core import overrides
 from ..core.apply import state
 from ..core.tensor import Tensor
 from ..notebook import Text
+from ..ops.op import planning_for_all_sizes
 from .annotations import CompiledModule, Decorator, Options, Parameters, Rest, Result
 from .capture.number_arguments import ChangingNumbers, NumberArguments
 from .capture.python_state import StateArguments
@@ -36,7 +38,7 @@ from .settings import BACKENDS as BACKENDS
 from .settings import Settings, check_backend, check_options
 from .values.kinds import is_module
 from .values.source_location import CannotRepeat
-from .variant import EAGER, NOT_TAKEN, RETRY, NoResult, Variant, warn
+from .variant import EAGER, EAGER_AT_ANY_SIZE, NOT_TAKEN, RETRY, NoResult, Variant, warn
 from .version import Version
 
 
@@ -72,10 +74,11 @@ def compile(
     supported by a guard. A number (an argument, an item of a structure, an attribute, a global) is a constant of the
     program at first. From its third value on, one program takes all values, if the number is used in arithmetic only.
 
-    - `dynamic`: True compiles once for all sizes: a new size is recorded, but compiled only if it needs another
-      algorithm. False compiles for each size. None starts like False, and compiles for all sizes at the third size, or
-      if a tensor is marked (`mark_dynamic`). After eight sizes, a new size is recorded at its second call, up to 64
-      sizes; others run eagerly. Integers that only change sizes (`x[:n]`) count as sizes.
+    - `dynamic`: True compiles once for all sizes, with general kernels: a new size is recorded, but not compiled.
+      Size 1 may be another version, where it broadcasts. False compiles for each size. None starts like False, and
+      compiles for all sizes at the third size, or if a tensor is marked (`mark_dynamic`). After eight sizes, a new
+      size is recorded at its second call, up to 64 sizes; others run eagerly. Integers that only change sizes
+      (`x[:n]`) count as sizes.
     - `recompile_limit`: the number of recordings after which other calls run eagerly; by default
       `numod._dynamo.config.recompile_limit`, 8.
     - `name`: the function's name in warnings and reports. `explain=True` prints what was recorded. `disable=True`
@@ -171,7 +174,14 @@ class Compiled:
             )
         else:
             result = self._run_variants(args, kwargs)
-        return self.function(*args, **kwargs) if result is EAGER else result
+        if result is EAGER or result is EAGER_AT_ANY_SIZE:
+            return self.run_eagerly(result, args, kwargs)
+        return result
+
+    def run_eagerly(self, result: NoResult, args: tuple, kwargs: dict) -> Any:
+        """Run a call without recording it."""
+        with planning_for_all_sizes() if result is EAGER_AT_ANY_SIZE else nullcontext():
+            return self.function(*args, **kwargs)
 
     def _run_variants(self, args: tuple, kwargs: dict) -> Any:
         """Return the result of the first variant that takes the arguments. The plain one takes all."""

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..core.tensor import Tensor
+from ..ops.op import planning_for_all_sizes
 from .backend.section import CheckFailed, Form
 from .capture.capture import record
 from .capture.grad_state import SAME_MEMORY
@@ -40,9 +41,10 @@ class NoResult(Enum):
     NOT_TAKEN = "one of the arguments that this variant takes as numbers is not a number"
     RETRY = "the variants or their versions have changed"
     EAGER = "this call runs eagerly"
+    EAGER_AT_ANY_SIZE = "this call runs eagerly, with kernels for all sizes"
 
 
-NOT_TAKEN, RETRY, EAGER = NoResult  # names of this module are faster to read than members of an Enum
+NOT_TAKEN, RETRY, EAGER, EAGER_AT_ANY_SIZE = NoResult  # names of this module are faster to read than members of an Enum
 
 
 class Miss(NamedTuple):
@@ -112,8 +114,8 @@ class Variant:
             results = self.entry(*passed_args)
             if type(results) is Miss:
                 results = self._record(results, passed_args, passed_kwargs, args, kwargs)
-            if results is EAGER:
-                return self.compiled.function(*args, **kwargs)
+            if results is EAGER or results is EAGER_AT_ANY_SIZE:
+                return self.compiled.run_eagerly(results, args, kwargs)
             if results is RETRY:
                 return results
             outputs, new_values = results
@@ -170,13 +172,16 @@ class Variant:
                 compiled.warn_once(self._limit_message(limit))
                 return EAGER
             if plan is None:
-                return EAGER
+                return EAGER_AT_ANY_SIZE
             return self._record_version(miss, *plan, passed_args, passed_kwargs)
 
     def _record_version(self, miss: Miss, form: Form, counts: bool, args: tuple, kwargs: dict) -> Any:
         """Run the call eagerly while recording it, and keep the recording as a new version."""
         compiled = self.compiled
-        with nullcontext(True) if self.is_plain else _lazy_scalars_in_places.locked() as is_locked:
+        with (
+            nullcontext(True) if self.is_plain else _lazy_scalars_in_places.locked() as is_locked,
+            planning_for_all_sizes() if form.dynamic else nullcontext(),
+        ):
             if not is_locked:
                 return EAGER
             recording = record(
@@ -194,6 +199,8 @@ class Variant:
             self._stop_recording(recording.refused)
         if recording.version is not None:
             self.versions.add(miss.key, recording.version, counts)
+            if form.dynamic:
+                self.versions.keep_form(miss.key, recording.version.executable.section.form_at_other_sizes(form))
             self.changes.clear()
             compiled.note_recorded(self)
         elif recording.change is not None:

@@ -91,6 +91,7 @@ class Versions:
         self.recorded = recorded  # recordings, including those of a variant that this one replaces
         self._counted = 0  # recordings that count towards the recompile limit
         self._family_counts: dict[tuple, int] = {}  # recordings of calls that differ in sizes, or also in integers
+        self._forms: dict[tuple, Form] = {}  # of versions for all sizes, by the keys of their calls without sizes
         self._sizes_seen: set[tuple] = set()  # keys of calls that were not recorded at their first occurrence
 
     def __iter__(self) -> Iterator[Version]:
@@ -108,6 +109,10 @@ class Versions:
             self._family_counts[kind] = self._family_counts.get(kind, 0) + 1
         self.recorded += 1
         self._counted += counts
+
+    def keep_form(self, key: tuple, form: Form) -> None:
+        """Compile other sizes of this call in the same form."""
+        self._forms.setdefault(family(key, integers=False), form)
 
     def clear(self) -> None:
         """Free all versions. The counts remain."""
@@ -160,4 +165,6 @@ class Versions:
         if dynamic is None:
             sizes_change = key not in self.by_key and self._family_counts.get(kind, 0) >= 2
             dynamic = sizes_change or any(getattr(tensor, "_dynamic", False) for tensor in tensors)
+        if dynamic and family(key, integers=False) in self._forms:
+            return self._forms[family(key, integers=False)]
         return Form(self.settings.option("linked"), dynamic, bool(self.settings.option("freezing")))

@@ -21,6 +21,7 @@ from ..device import signals
 from ..device.phases import Span
 from ..dtypes import dtype as DType
 from . import build as builder
+from .any_size import for_all_sizes
 from . import library, scalar  # noqa: F401  the library adds its functions to those of scalar
 from .divide import divided
 from .sources import text_of
@@ -80,7 +81,8 @@ def _launcher(
     def make(parallel: bool) -> Callable:
         return _built(backend, name, source, signature, real, parallel, fastmath)
 
-    long = len(source) > (_LONG if work < _SMALL else _LONG // 2)
+    # for all sizes, one kernel is both the serial and the parallel one
+    long = for_all_sizes.get() or len(source) > (_LONG if work < _SMALL else _LONG // 2)
     return (
         backend.choose(make, work, "parallel_range(" in source, long)
         if blocks is None

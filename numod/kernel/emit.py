@@ -13,15 +13,20 @@ import re
 import zlib
 from collections.abc import Sequence
 
+from .any_size import for_all_sizes
 from .writer import Loop, body, converted_numbers, number_type
 
 
 def collapse(shape: Sequence[int], strides: Sequence[Sequence[int]]) -> tuple[list[int], list[list[int]]]:
-    """Shape and strides (a list per tensor) without sizes of 1, and with dimensions merged if all tensors allow it."""
+    """Shape and strides (a list per tensor) without sizes of 1, and with dimensions merged if all tensors allow it.
+
+    In a plan for all sizes, a size of 1 may be larger at another time, and is kept.
+    """
     sizes: list[int] = []
     steps: list[list[int]] = [[] for _ in strides]
+    any_size = for_all_sizes.get()
     for axis, n in enumerate(shape):
-        if n == 1:
+        if n == 1 and not any_size:
             continue
         if sizes and all(s[-1] == stride[axis] * n for s, stride in zip(steps, strides)):
             sizes[-1] *= n

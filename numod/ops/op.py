@@ -16,13 +16,16 @@ tuple. Gradients of pointwise rows are formulas; those of other ops are written 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from operator import itemgetter
+from threading import Lock
 from weakref import WeakValueDictionary
 
 from .. import dtypes
 from ..device import Layout
+from ..kernel.any_size import for_all_sizes
 from ..kernel.expression import parameter_names
 
 PLAN_LIMIT = 4096  # plans cached per op; beyond it the table is cleared, which costs only time
@@ -37,12 +40,39 @@ def every_op() -> list[Op]:
 _era = 0  # incremented when plans are dropped, so that plans made meanwhile by other threads are not cached
 
 
+_plans_exchanged = Lock()
+
+
+@contextmanager
+def planning_for_all_sizes() -> Iterator[None]:
+    """A context in which plans are made for all sizes, in this thread.
+
+    They are cached apart from other plans, unless another thread is in such a context.
+    """
+    token, is_first = for_all_sizes.set(True), _plans_exchanged.acquire(blocking=False)
+    ops = every_op() if is_first else []
+    try:
+        _exchange_plans(ops)
+        yield
+    finally:
+        _exchange_plans(ops)
+        for_all_sizes.reset(token)
+        if is_first:
+            _plans_exchanged.release()
+
+
+def _exchange_plans(ops: list[Op]) -> None:
+    for op in ops:
+        op.plans, op.plans_for_all_sizes = op.plans_for_all_sizes, op.plans
+
+
 def _forget_plans() -> None:
     """Drop all plans when the default dtype changes: result dtypes of integer inputs depend on it."""
     global _era
     _era += 1
     for op in every_op():
         op.plans.clear()
+        op.plans_for_all_sizes.clear()
 
 
 dtypes.on_default_change.append(_forget_plans)
@@ -155,6 +185,7 @@ class Op:
     def __init__(self, name: str) -> None:
         self.name = name
         self.plans: dict[tuple, Plan] = {}
+        self.plans_for_all_sizes: dict[tuple, Plan] = {}
         _ops[id(self)] = self
         self.backward_plans: dict[tuple[int, int], BackwardPlan] = {}
 

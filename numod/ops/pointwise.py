@@ -11,6 +11,7 @@ from ..device import Layout
 from ..device.layout import layout, ordered_strides
 from ..dtypes import dtype as DType
 from ..kernel import bind, emit, writer
+from ..kernel.any_size import for_all_sizes
 from ..kernel.expression import Expression, Formula, Symbol, as_expression, substitute, uses, vocabulary
 from .index import transpose_copy
 from .op import Op, Plan, argument_names, single_device
@@ -466,8 +467,14 @@ def _nothing(*arguments: object) -> None:
 
 
 def broadcast_strides(tensor: Layout, shape: tuple[int, ...]) -> list[int]:
-    """Strides of a tensor expanded to `shape`."""
+    """Strides of a tensor expanded to `shape`.
+
+    In a plan for all sizes, a dimension of size 1 that stays 1 keeps its stride: it may be larger at another time.
+    """
     missing = len(shape) - tensor.ndim
+    if for_all_sizes.get():
+        pairs = zip(tensor.shape, shape[missing:], tensor.strides)
+        return [0] * missing + [0 if n == 1 != wanted else s for n, wanted, s in pairs]
     return [0] * missing + [0 if n == 1 else s for n, s in zip(tensor.shape, tensor.strides)]
 
 

@@ -292,12 +292,13 @@ def test_a_function_for_all_batch_sizes_is_compiled_once(mode: str) -> None:
     with numod.no_grad():
         for n in (2, 5, 7, 9, 4, 31, 4, 9, *range(32, 48)):
             x = batch(1, n)[0]
+            expected = model(x)
             kernels = build.statistics.compiled + build.statistics.loaded
             if mode == "marked":
                 mark_dynamic(x, 0)
             for _ in range(2):
-                assert equal(compiled(x), model(x))
-            if n not in (2, 5, 7, 9):  # more than eight rows are another algorithm's
+                assert equal(compiled(x), expected)
+            if n not in ((2, 5, 7) if mode == "automatic" else (2,)):
                 assert build.statistics.compiled + build.statistics.loaded == kernels
     assert "one native function" in compiled.explain() and "in turn" not in compiled.explain()
 
@@ -307,10 +308,11 @@ def test_a_training_step_for_all_batch_sizes_is_compiled_once() -> None:
     optimizers = [numod.optim.SGD(model.parameters(), lr=0.1, momentum=0.9) for model in models]
     eager = step_of(models[0], optimizers[0])
     native = compiled_natively(step_of(models[1], optimizers[1]), dynamic=True)
-    for n in (3, 5, 11, 4, 5, 6, 3, 12):  # more than eight rows are another algorithm's
+    for n in (3, 5, 11, 4, 5, 6, 1, 3, 12, 300, 4096):  # the first step creates buffers and is not recorded
+        expected = eager(*batch(n, n))
         kernels = build.statistics.compiled + build.statistics.loaded
-        assert equal(native(*batch(n, n)), eager(*batch(n, n)))
-        assert n in (3, 5, 11) or build.statistics.compiled + build.statistics.loaded == kernels
+        assert equal(native(*batch(n, n)), expected)
+        assert n in (3, 5) or build.statistics.compiled + build.statistics.loaded == kernels
     assert equal(dict(models[0].state_dict()), dict(models[1].state_dict()))
 
 

@@ -63,6 +63,7 @@ class Differentiable(Executable):
             [call for call in calls if (call.position < self.boundary) is first] for first in (True, False)
         )
         self.section = Section(self.lowered, forward, self.places, self.arena_size, name, form)
+        form = self.section.form_at_other_sizes(form)
         self.backward = Section(self.lowered, backward, self.places, self.arena_size, f"{name}_backward", form)
         if self.backward.tests:
             where = self.backward.tests[0].location

@@ -6,7 +6,7 @@ It runs as one native function if the work is small, as a CUDA graph on a GPU, e
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from ..ir.repetition import key_of_call, repeated_runs
 
 LINKED_WORK = 1 << 20  # maximum work (in elements of simple work) for linking calls into one serial function
 LINKED_CALLS = 400
+LARGER_SIZES = 16  # how much smaller the work must be if other sizes use the same function
 
 
 class CheckFailed(Exception):
@@ -73,7 +74,7 @@ class Section:
         self.linked = (
             form.linked is not False
             and _linkable(self.calls)
-            and (form.linked or (small(self.calls) and not _has_packed_sequences(self.calls)))
+            and (form.linked or (small(self.calls, form.dynamic) and not _has_packed_sequences(self.calls)))
         )
         self.replay: Replay | None = None
         if self.linked:
@@ -110,6 +111,11 @@ class Section:
         for position, slot in enumerate(self.slots, FIRST):
             if slot not in self.position_of:
                 self.table[position] = address(slot.tensor._storage.data) if isinstance(slot, Buffer) else slot
+
+    def form_at_other_sizes(self, form: Form) -> Form:
+        """The form in which other sizes use the same code: on a CPU, one function or separate kernels, as here."""
+        on_cpu = all(buffer.device.type == "cpu" for buffer in self.buffers)
+        return replace(form, linked=self.linked) if form.dynamic and on_cpu else form
 
     def kernels(self) -> list[build.Kernel]:
         """The section's kernels."""
@@ -208,9 +214,10 @@ def _linkable(calls: Sequence) -> bool:
     )
 
 
-def small(calls: Sequence) -> bool:
-    """Whether the work is small enough for one serial function."""
-    return sum(call.kernel.work for call in calls if isinstance(call, Call)) < LINKED_WORK
+def small(calls: Sequence, dynamic: bool = False) -> bool:
+    """Whether the work is small enough for one serial function; if `dynamic`, at far larger sizes, too."""
+    limit = LINKED_WORK // LARGER_SIZES if dynamic else LINKED_WORK
+    return sum(call.kernel.work for call in calls if isinstance(call, Call)) < limit
 
 
 def _has_packed_sequences(calls: Sequence) -> bool:

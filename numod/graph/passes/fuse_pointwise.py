@@ -13,6 +13,7 @@ from ... import dtypes
 from ...device import Layout
 from ...dtypes import dtype as DType
 from ...kernel import writer
+from ...kernel.any_size import for_all_sizes
 from ...kernel.expression import Call, Constant, Expression, Formula, Symbol, as_expression
 from ...ops import table
 from ...ops.convolution.convolution import convolution, spread_convolution
@@ -172,8 +173,13 @@ def makes_product(step: Step | Check, layouts: dict[Value, Layout]) -> bool:
     return is_pure(step) and (
         step.op in (convolution, spread_convolution)
         or step.op in (matmul, linear, packed_matmul, packed_linear)
-        and layouts[step.results[0]].size >= LARGE
+        and is_large(layouts[step.results[0]])
     )
+
+
+def is_large(layout: Layout) -> bool:
+    """Whether a tensor is worth fusing a single row with a reduction or a product; in a program for all sizes, any."""
+    return layout.size >= LARGE or for_all_sizes.get()
 
 
 class _Fusion:
@@ -348,7 +354,7 @@ class _Fusion:
         """Whether a reduction is the only use of a large value."""
         users = self.uses.get(value, ())
         return (
-            self.layouts[value].size >= LARGE
+            is_large(self.layouts[value])
             and len(users) == 1
             and isinstance(getattr(self.program.steps[users[0]], "op", None), Reduction)
         )

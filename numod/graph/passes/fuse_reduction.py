@@ -10,12 +10,13 @@ from math import prod
 
 from ...device import Layout
 from ...kernel import folds
+from ...kernel.any_size import for_all_sizes
 from ...kernel.expression import Symbol, substitute
 from ...ops.reduce import reduction
 from ...ops.op import Op, Plan
 from ...ops.reduce.reduction import Reduction
 from ..ir.alias_analysis import Effects, copied, program_outputs, accessed_values
-from .fuse_pointwise import LARGE, Fused
+from .fuse_pointwise import Fused, is_large
 from ..ir.program import Check, Program, Step, Value
 
 
@@ -41,7 +42,8 @@ class FusedReduction(Op):
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         n, outs, fold = self.x.size, self.out.size, self.fold
-        if outs == 1:
+        # in a program for all sizes, a dimension of size 1 may be larger at another time
+        if outs == 1 and not (self.out.ndim and for_all_sizes.get()):
             return Plan(self.out, *reduction.total(self.name, self.out.device, fold, self.loop.inputs, n))
         return Plan(
             self.out,
@@ -87,7 +89,7 @@ def _can_fuse(loop: Step, step: Step, program: Program, effects: Effects) -> boo
     dense = x.dense and all(
         program.layouts[tensor].dense and program.layouts[tensor].shape == x.shape for tensor in tensors
     )
-    worthwhile = len(loop.results) == 1 and prod(x.shape[d] for d in dims) > 0 and x.size >= LARGE
+    worthwhile = len(loop.results) == 1 and prod(x.shape[d] for d in dims) > 0 and is_large(x)
     return (
         reduces_last_dims
         and dense

@@ -6,7 +6,7 @@ from typing import Any
 
 from ...ops.pointwise import Pointwise
 from ..ir.alias_analysis import Boundary, Effects, copied, is_pure, renamed, accessed_values
-from .fuse_pointwise import LARGE, Fused
+from .fuse_pointwise import Fused, is_large
 from ..ir.program import Check, Program, Step, Value
 
 
@@ -59,7 +59,7 @@ class _ReuseInPlace:
         layout = self.program.layouts[step.results[0]]
         tensors = dict.fromkeys(input for input in step.inputs if issubclass(type(input), Value))
         # a single row over large tensors runs the eager op's kernel, which is already compiled
-        if isinstance(step.op, Pointwise) and layout.size >= LARGE:
+        if isinstance(step.op, Pointwise) and is_large(layout):
             return None
         roots = [self._root(tensor) for tensor in tensors]
         candidates = (

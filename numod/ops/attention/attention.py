@@ -9,13 +9,13 @@ operations. The kernels are in `cpu` and `cuda`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextvars import ContextVar
 from math import prod
 
 from ... import dtypes
 from ...device import Layout
 from ...device.layout import layout
 from ...kernel import bind, build
+from ...kernel.any_size import for_all_sizes
 from ...kernel.registers import tiles
 from ...kernel.specialize import specialized
 from ...kernel.written import written_out
@@ -31,8 +31,6 @@ _SMALL = 1 << 15
 # up to this many queries the composed form, which reads keys and values in place, is faster than packing them (decoding
 # with a key-value cache)
 _FEW = 4
-# whether a program for all sizes is recorded: then the choice of a kernel must not depend on sizes
-for_all_sizes: ContextVar[bool] = ContextVar("for_all_sizes", default=False)
 _WIDEST = 128  # largest depth and width of a head whose results fit the registers of a thread block
 _STEPS = tuple(
     f"{name}_{step}"

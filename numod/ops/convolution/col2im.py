@@ -13,6 +13,7 @@ from math import prod
 from ...device import Layout
 from ...device.layout import layout
 from ...kernel import bind
+from ...kernel.any_size import for_all_sizes
 from ...kernel.language import int64, parallel_range, uintp
 from ...kernel.library.direct import Geometry
 from ...kernel.specialize import specialized
@@ -32,7 +33,7 @@ def pays(x: tuple, weight: tuple, result: tuple, stride: tuple, groups: int, til
     sums = x[0] * groups * prod(weight[1:]) * prod(result[2:])
     padded = 1 if channels <= _FEW else -(-channels // tile_rows) * tile_rows / channels
     by_grid = sums * features * padded * prod(x[2:]) / (phases * prod(result[2:])) + _TABLE * phases * prod(weight[2:])
-    return sums <= _MOST and by_grid > _MARGIN * sums * (features + _PRICE)
+    return sums <= _MOST and not for_all_sizes.get() and by_grid > _MARGIN * sums * (features + _PRICE)
 
 
 def transpose_by_window(g, transposed, images, groups, features, windows):

@@ -14,6 +14,7 @@ from ... import dtypes
 from ...device import Layout
 from ...device.layout import layout
 from ...kernel import emit, writer
+from ...kernel.any_size import for_all_sizes
 from ...kernel.registers import tiles
 from ..matmul.epilogue import Epilogue
 from ..op import Op, Packing, Plan, on_tensor_cores, single_device
@@ -26,6 +27,7 @@ from .implicit_gemm import grid_launcher, flipped_launcher
 from .pointwise_1x1 import product_launcher
 from .winograd import fits as fits_winograd, weight_transformer, winograd_launcher
 
+_MANY_IMAGES = 64  # for which the method is chosen in a plan for all sizes
 _FEW_WEIGHTS = 1 << 15  # size of a weight of single taps up to which it is transposed for the input's gradient
 
 
@@ -158,6 +160,7 @@ class Convolution(Op):
         if self is convolution_weight:
             return prod(result[2:]) > 1
         lanes, (images, _, height, width) = tiles.host().lanes(out.storage.itemsize), out.shape
+        images = max(images, _MANY_IMAGES) if for_all_sizes.get() else images
         rows, columns = images * -(-height // 2), -(-width // 2)
         transforms = 9 + rows * -(-columns // lanes) * (60 / weight[0] + 60 / weight[1])
         return 16 * -(-rows * columns // lanes) + transforms < 0.9 * 9 * -(-images * height * width // lanes)

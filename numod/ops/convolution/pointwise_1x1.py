@@ -9,6 +9,7 @@ from math import prod
 
 from ...device import Layout
 from ...device.layout import layout
+from ...kernel.any_size import for_all_sizes
 from ...kernel.registers import tiles
 from ..matmul.epilogue import Epilogue
 from ..matmul.tiled import tiled_launcher
@@ -34,7 +35,7 @@ def product_launcher(
         or positions < tiles.host().lanes(out.storage.itemsize)
     ):
         return None
-    if x[0] > 1 and prod(weight) > _AGAIN and not back:
+    if (x[0] > 1 or for_all_sizes.get()) and prod(weight) > _AGAIN and not back:
         return None
     shape, steps, inner = (
         ((channels, features), (1, channels), features) if back else ((features, channels), (channels, 1), channels)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from ...device import Layout, threads
 from ...kernel import bind, build
+from ...kernel.any_size import for_all_sizes
 from ...kernel.language import int64, parallel_range, uintp
 from ...kernel.registers.primitives import dots
 from ...kernel.specialize import specialized
@@ -77,9 +78,11 @@ def vector_product(
 ) -> tuple[Callable, tuple] | None:
     """Launcher and constants of a product with a vector; None for other products and small ones."""
     (rows, inner), columns = a.shape[-2:], b.shape[-1]
-    if a.device.backend.is_gpu or min(rows, columns) > 1:
+    any_size = for_all_sizes.get()  # the vector is b then, since rows may be more than one
+    if a.device.backend.is_gpu or (columns if any_size else min(rows, columns)) > 1:
         return None
-    if rows == 1:  # the matrix's steps along inner, outer and batch; the vector's along batch and inner
+    # the matrix's steps along inner, outer and batch; the vector's along batch and inner
+    if rows == 1 and not any_size:
         steps = (*b.strides[-2:], b_batch)
         count = columns
         vector = (a_batch, a.strides[-1])
@@ -94,16 +97,17 @@ def vector_product(
     function, step = (vector_dots, steps[1]) if steps[0] == 1 else (vector_rows, steps[0])
     if (
         function is vector_dots
+        and not any_size
         and vector[1] == 1
         and count * inner <= _GROUPED
         and inner >= _SHORT
         and a.dtype.is_floating_point
     ):
         function = vector_groups
-    elif rows * inner * columns <= _SMALL:
+    elif rows * inner * columns <= _SMALL and not any_size:
         return None
     parts = max(1, min(_PARTS, count * inner // _PART, count // _RUN if function is vector_rows else count))
-    constants = (batches, count, inner, *vector, steps[2], step, int(rows == 1))
+    constants = (batches, count, inner, *vector, steps[2], step, int(order[0] == "vector"))
     signature = bind.signature(*[a] * 4, numbers=len(constants) + 1)
     source = specialized(function, factors=order)
     run = bind.launcher(

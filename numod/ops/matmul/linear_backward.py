@@ -11,6 +11,7 @@ from math import prod
 from ...device import Layout
 from ...device.layout import layout
 from ...kernel import bind, build
+from ...kernel.any_size import for_all_sizes
 from ...kernel.language import uintp
 from ...kernel.specialize import specialized
 from ..op import Op, Plan
@@ -90,7 +91,8 @@ def _is_small(g: object, x: object, weight: object) -> bool:
     """Whether the kernel is the best form: small dense tensors on the CPU."""
     g_layout, x_layout, weight_layout = g._layout, x._layout, weight._layout
     return (
-        0 < g_layout.size * x_layout.shape[-1] <= _SMALL
+        not for_all_sizes.get()
+        and 0 < g_layout.size * x_layout.shape[-1] <= _SMALL
         and g_layout.dense
         and x_layout.dense
         and weight_layout.dense

@@ -17,6 +17,7 @@ from ... import dtypes
 from ...device import Layout
 from ...device.layout import layout
 from ...kernel import bind, block, build, emit, tensor_cores
+from ...kernel.any_size import for_all_sizes
 from ...kernel.language import int64, parallel_range, uintp
 from ...kernel.specialize import specialized
 from .linear_backward import joint_gradients
@@ -143,7 +144,7 @@ def _product_kernel(
     if a.device.backend.is_gpu:
         return _gpu_product(name, a, b, (batches,), (a_batch,), (b_batch,))
     (rows, inner), columns = a.shape[-2:], b.shape[-1]
-    is_tiny = batches >= _MANY and max(rows, columns, inner) <= _TINY
+    is_tiny = batches >= _MANY and max(rows, columns, inner) <= _TINY and not for_all_sizes.get()
     tiled_or_vector = (
         None
         if is_tiny
@@ -291,7 +292,9 @@ def _batched_product(name: str, a: Layout, b: Layout, batch: tuple) -> tuple[Cal
 
     def steps(factor: Layout) -> list[int]:
         missing = len(batch) - (factor.ndim - 2)
-        return [0] * missing + [0 if n == 1 else s for n, s in zip(factor.shape[:-2], factor.strides[:-2])]
+        any_size = for_all_sizes.get()  # as in `broadcast_strides`
+        sizes = zip(factor.shape[:-2], batch[missing:], factor.strides[:-2])
+        return [0] * missing + [0 if n == 1 and (wanted > 1 or not any_size) else s for n, wanted, s in sizes]
 
     sizes, (a_steps, b_steps) = emit.collapse(batch, [steps(a), steps(b)])
     if a.device.backend.is_gpu:

@@ -11,6 +11,7 @@ from functools import cache
 
 from ...device import Layout, threads
 from ...kernel import bind, emit, writer
+from ...kernel.any_size import for_all_sizes
 from ...kernel.language import EPILOGUE, int64, parallel_range, uintp
 from ...kernel.library.panels import multiply_run, pack_columns, pack_rows
 from ...kernel.registers import dots, tiles
@@ -233,11 +234,12 @@ def _tile_kernel(
     `_panels`.
     """
     (rows, inner), columns = a.shape[-2:], b.shape[-1]
-    if a.device.type != "cpu" or not a.dtype.is_floating_point or min(rows, columns) < 2:
+    any_size = for_all_sizes.get()
+    if a.device.type != "cpu" or not a.dtype.is_floating_point or columns < 2 or (rows < 2 and not any_size):
         return None
     if _prefers_dot_tiles(a, b) and not packed:
         return _dot_tile_kernel(name, a, b, batches, a_batch, b_batch, epilogue, has_bias)
-    if rows * inner * columns < (_TILED if b.strides[-1] == 1 else _PACKED):
+    if rows * inner * columns < (_TILED if b.strides[-1] == 1 else _PACKED) and not any_size:
         return None
     host, storage, (a_row, a_column), (b_row, b_column) = tiles.host(), a.storage, a.strides[-2:], b.strides[-2:]
     lanes, tile_rows = host.lanes(storage.itemsize), host.rows
@@ -264,7 +266,7 @@ def _tile_kernel(
     source = specialized(
         product_tiles, TILE_ROWS=tile_rows, ROW_RUN=_ROW_RUN, RUN=_run(host), LANES=lanes, SIZE=storage.itemsize,
         JOINS_ROWS=int(joins_rows), BIASED=int(joins_rows or epilogue is None),
-        worker_range=range if division(_WORKERS)[1][0] == 1 else parallel_range,
+        worker_range=range if division(_WORKERS)[1][0] == 1 and not any_size else parallel_range,
     )  # fmt: skip
     signature = bind.signature(*[storage] * 5, numbers=3 + len(constants), others=epilogue.types() if epilogue else ())
     source = _with_epilogue(source, epilogue, has_bias and not joins_rows)
@@ -356,7 +358,7 @@ def _divided_among(threads: int, batches: int, rows: int, columns: int, panel: i
 def _prefers_dot_tiles(a: Layout, b: Layout) -> bool:
     """Whether tiles of dot products of rows of both matrices are best: too few sums to pay for transposing b."""
     (rows, inner), columns, lanes = a.shape[-2:], b.shape[-1], tiles.host().lanes(a.storage.itemsize)
-    if not a.strides[-1] == b.strides[-2] == 1 != b.strides[-1] or inner < lanes:
+    if not a.strides[-1] == b.strides[-2] == 1 != b.strides[-1] or inner < lanes or for_all_sizes.get():
         return False
     is_short = (
         rows <= min(_DOT_ROWS, _DOT_REGISTERS * (inner // lanes)) and rows * inner * a.storage.itemsize <= _DOT_BYTES

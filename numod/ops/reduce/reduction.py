@@ -15,6 +15,7 @@ from ...device.device import Device
 from ...device.layout import layout
 from ...dtypes import dtype as DType
 from ...kernel import bind, build, emit, folds, writer
+from ...kernel.any_size import for_all_sizes
 from ...kernel.expression import Symbol, as_expression, parameter_names
 from .. import table as t
 from . import block_reduce
@@ -158,12 +159,11 @@ def _plan(fold: folds.Fold, name: str, x: Layout, dims: tuple[int, ...], out: La
     count = prod(x.shape[d] for d in dims)
     if count == 0:
         inner_sizes, inner_steps = [0], [1]
-    outs = out.size
+    outs, any_size = out.size, for_all_sizes.get()
     columns = (
         len(inner_sizes) == 1
         and inner_steps[0] > outer_steps[-1] > 0
-        and outer_sizes[-1] >= 4
-        and x.size >= _COLUMNS
+        and (any_size or (outer_sizes[-1] >= 4 and x.size >= _COLUMNS))
         and not x.device.backend.is_gpu
     )
     if columns:
@@ -197,7 +197,8 @@ def _divided(
             if len(inner_sizes) == 1 and outs < _CHUNKS and inner_sizes[0] >= _SPLIT
             else 1
         )
-    if chunks == 1:
+    one_stage = x.device.backend.is_gpu or len(inner_sizes) > 1 or not for_all_sizes.get()
+    if chunks == 1 and one_stage:
         return _rows(fold, name, x, outer_sizes, outer_steps, inner_sizes, inner_steps, outs, 1, count)
     return _two_stages(fold, name, x, outer_sizes, outer_steps, inner_sizes, inner_steps, outs, chunks, count)
 
@@ -251,7 +252,12 @@ def _rows(
     blocks = (outs * chunks, threads_per_row) if 0 < threads_per_row <= chunk else None
     across = backend.is_gpu and inner == "s" and chunks > 1
     ranks = len(outer_sizes), len(inner_sizes) - 1
-    short = chunks == 1 == len(inner_sizes) and inner_sizes[0] <= fold.block and not backend.is_gpu
+    short = (
+        chunks == 1 == len(inner_sizes)
+        and not for_all_sizes.get()
+        and inner_sizes[0] <= fold.block
+        and not backend.is_gpu
+    )
     source, signature = (
         folds.rows(fold, inner, *ranks, across, joined, short)
         if blocks is None
@@ -319,7 +325,7 @@ def _columns(
     """The (launch, constants) of a kernel that reduces a strided dimension for neighbouring outputs at once."""
     inner = emit.classes_of([outer_steps[-1:]])
     source, signature = folds.columns(
-        fold, len(outer_sizes) - 1, inner, inner_size if inner_size < folds.STREAMS else 0
+        fold, len(outer_sizes) - 1, inner, inner_size if inner_size < folds.STREAMS and not for_all_sizes.get() else 0
     )
     n, rows_ = outer_sizes[-1], prod(outer_sizes[:-1])
     geometry = (count, *outer_sizes[1:-1], *outer_steps[:-1], *(outer_steps[-1:] if inner == "s" else ()))
@@ -399,7 +405,7 @@ def total(
         device.backend.chunks(1, n, True) if on_gpu else min(_CHUNKS, n // (_SPLIT // _CHUNKS)) if n >= _SPLIT else 1
     )
     constants = (n, -(-n // chunks), chunks, n)
-    if chunks == 1:
+    if chunks == 1 and (on_gpu or not for_all_sizes.get()):
         return flat(name, device, fold, inputs, n, chunks), constants
     partial = layout((1, chunks), fold.wide, device)
     if on_gpu:

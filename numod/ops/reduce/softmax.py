@@ -14,6 +14,7 @@ from ... import dtypes
 from ...device import Layout, threads
 from ...device.layout import layout
 from ...kernel import bind, build
+from ...kernel.any_size import for_all_sizes
 from ...kernel.language import cuda, float64, int64, parallel_range, real, SHARED, shared_array, uintp
 from ...kernel.library.softmax import (
     exp_of_columns,
@@ -363,7 +364,8 @@ class CrossEntropyTotal(CrossEntropy):
     def _plan(self, x: Layout, out: Layout, constants: tuple) -> Plan:
         results = (layout((), x.dtype, x.device), *[layout((), dtypes.int64, x.device)] * 2)
         signature = f"{x.storage.name}[], int64[], {x.storage.name}[], int64[], int64[]"
-        if x.device.backend.is_gpu or 16 * x.size >= threads.THRESHOLD or constants[2] >= _FEWEST:
+        large = for_all_sizes.get() or 16 * x.size >= threads.THRESHOLD
+        if x.device.backend.is_gpu or large or constants[2] >= _FEWEST:
             return self._plan_in_two(x, out, results, signature, constants)
         source = _source(cross_entropy_total_kernel, x.device, constants[2])
         return Plan(
@@ -437,7 +439,7 @@ def _launcher(
         return block_reduce.launcher(
             x, name, register_rows.register_variant(block, n, threads_per_row), signature, outer, threads_per_row
         )
-    transposed = inner == 1 and n <= _SHORT and outer >= _MANY
+    transposed = inner == 1 and n <= _SHORT and outer >= _MANY and not for_all_sizes.get()
     if not transposed and inner < _FEWEST or x.device.backend.is_gpu:
         flags = build.FAST_POINTWISE if has(kernel, "sum_of_exp") else build.FAST_REDUCTION  # see `log_softmax_kernel`
         return bind.launcher(x.device, name, _source(kernel, x.device, inner), signature, x.dtype, 16 * x.size, flags)

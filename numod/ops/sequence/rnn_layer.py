@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from ...device import threads
 from ...device.layout import layout
 from ...kernel import bind
+from ...kernel.any_size import for_all_sizes
 from ...kernel.registers import primitives, tiles
 from ...kernel.specialize import has, specialized
 from ..index.concat import cat
@@ -159,6 +160,8 @@ class Layer(Op):
 def _height(batch: int) -> int:
     """The rows of a tile for `batch` sequences."""
     tallest = tiles.host().rows
+    if for_all_sizes.get():
+        return tallest
     return next((height for height in tiles.HEIGHTS if height >= min(batch, tallest)), tallest)
 
 
