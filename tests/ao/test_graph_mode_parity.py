@@ -41,11 +41,6 @@ def mappings(kind):
         module = importlib.import_module(f"{lib.__name__}.ao.quantization.qconfig_mapping")
         if kind == "qat":
             result.append(module.get_default_qat_qconfig_mapping("x86"))
-        elif kind == "floats":
-            mapping = module.get_default_qconfig_mapping("onednn").set_module_name("fc", None)
-            result.append(
-                mapping.set_object_type(lib.nn.functional.linear, None).set_object_type(lib.nn.MaxPool2d, None)
-            )
         else:
             result.append(module.get_default_qconfig_mapping(kind))
     return result
@@ -53,7 +48,7 @@ def mappings(kind):
 
 @pytest.mark.parametrize(
     ("build", "kind"),
-    [(functional, "x86"), (functional, "qnnpack"), (functional, "floats"), (functional, "qat"), (mlp, "x86")],
+    [(functional, "x86"), (functional, "qnnpack"), (functional, "qat"), (mlp, "x86")],
 )
 def test_scales_names_and_outputs(build, kind):
     models = [build(lib).train(kind == "qat") for lib in (torch, numod)]

@@ -73,7 +73,7 @@ def test_auto_keeps_floats_where_they_are_faster(monkeypatch):
 
     names = iter(["a", "b", "c"] * 2)
     seconds = {"a": 1.0, "b": 2.0, "c": 3.0}
-    monkeypatch.setattr(quant_api, "_time", lambda layer, x: seconds[next(names)])
+    monkeypatch.setattr(quant_api, "seconds", lambda layer, x: seconds[next(names)])
     model = network()
     model.unused = nn.Linear(2, 2)
     model.forward = lambda x: model[2](model[1](model[0](x)))
@@ -81,8 +81,11 @@ def test_auto_keeps_floats_where_they_are_faster(monkeypatch):
     assert decisions["0"] == decisions["2.0"] == "float: int8 is not faster"
     assert "not called" in decisions["unused"] and type(model[0]) is nn.Linear
     assert copy.deepcopy(model.quantization_decisions) == decisions
-    monkeypatch.setattr(quant_api, "_time", lambda layer, x: 1.0 if type(layer) is nn.Linear else 0.5)
-    assert quantize_(network(), "auto", torch.randn(4, 64))["0"] == "Int8DynamicActivationInt8WeightConfig"
+    monkeypatch.setattr(quant_api, "seconds", lambda layer, x: 1.0 if type(layer) is nn.Linear else 0.5)
+    first, second = network(), network()
+    decisions = quantize_(first, "auto", torch.randn(4, 64))
+    assert decisions["0"] == "Int8DynamicActivationInt8WeightConfig"
+    assert quantize_(second, "auto", decisions) == decisions and repr(second) == repr(first)
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,38 @@ def test_observers_without_data_are_named(capsys):
 
 
 def test_what_stayed_float_says_why(capsys, monkeypatch):
-    monkeypatch.setattr(quantization.quant_api, "_time", lambda layer, x: 1.0)
+    monkeypatch.setattr(quantization.quant_api, "seconds", lambda layer, x: 1.0)
     model = torch.nn.Sequential(torch.nn.Linear(4, 4))
     quantization.quantize_(model, "auto", torch.ones(1, 4))
     assert quantization.report(model, torch.ones(1, 4))[0].note == "float: int8 is not faster"
+
+
+def _small():
+    model = torch.nn.Sequential(
+        quantization.QuantStub(), torch.nn.Conv2d(1, 4, 3, padding=1), torch.nn.AdaptiveAvgPool2d(1),
+        torch.nn.Flatten(), torch.nn.Linear(4, 3), quantization.DeQuantStub(),
+    ).eval()  # fmt: skip
+    model.qconfig = quantization.get_default_qconfig("onednn")
+    return model
+
+
+@pytest.mark.filterwarnings("ignore:must run observer")
+def test_convert_keeps_floats_where_they_are_faster(capsys, monkeypatch):
+    def seconds(layer, x):
+        assert x.shape in ((8, 1, 8, 8), (8, 4)) and x.is_quantized
+        return 2.0 if isinstance(layer, torch.nn.quantized.Conv2d) else 1.0 if hasattr(layer, "layer") else 0.5
+
+    torch.manual_seed(0)
+    monkeypatch.setattr(quantization.measure, "seconds", seconds)
+    x = torch.randn(8, 1, 8, 8)
+    prepared = quantization.prepare(_small())
+    prepared(x)
+    quantized = quantization.convert(prepared, measure=True)
+    assert quantized.quantization_decisions == {"1": "float: int8 is not faster", "4": "int8"}
+    assert type(quantized[1].layer) is torch.nn.Conv2d and not quantized[1].layer._forward_hooks
+    assert (quantized(x) - quantization.convert(prepared)(x)).abs().max() < 0.1
+    notes = {row.path: row.note for row in quantization.report(quantized, x)}
+    assert notes["1.layer"] == "float: int8 is not faster"
+    fresh = quantization.convert(quantization.prepare(_small()), measure=quantized.quantization_decisions)
+    fresh.load_state_dict(quantized.state_dict())
+    assert fresh(x).equal(quantized(x))

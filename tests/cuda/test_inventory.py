@@ -21,7 +21,7 @@ from numod.ops.linalg.cuda import MAKERS
 for _module in pkgutil.iter_modules(ops.__path__):
     importlib.import_module(f"{ops.__name__}.{_module.name}")
 
-KERNELS = """ArgExtremum AvgPool Bag BagBounds Band RunStarts CheckedIndex ByteProduct Cat Cdist CdistGradient
+KERNELS = """ArgExtremum AvgPool Bag BagBounds Band RunStarts CheckedIndex ByteConvolution ByteProduct Cat Cdist CdistGradient
 Cell ChannelNorm ChannelNormGradient FusedMapReduce Convolution Cross CrossEntropy CrossEntropyGradient
 CrossEntropyTotal Ctc CtcGradient Extremum Flip GammaGradient GridSample GridSlope GridSpread GroupNorm
 GroupNormGradient Linear LongestRun Matmul MaxPool MaxPoolValues Nonzero OverComplex Pad PadBack ComplexPart

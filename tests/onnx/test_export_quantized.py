@@ -57,6 +57,14 @@ def test_a_static_network_is_pairs_around_its_layers(net: nn.Module) -> None:
     assert (differences > 1e-5).mean() < 0.02  # ties may round to another integer
 
 
+def test_a_network_that_was_called_before(net: nn.Module) -> None:
+    """Then its scales are constants of the program."""
+    called, x = copy.deepcopy(net), torch.randn(3, 2, 8, 8)
+    called(x)
+    program = torch.onnx.export(called, (x,), verify=True)
+    onnx.checker.check_model(program.model_proto, full_check=True)
+
+
 @pytest.mark.parametrize(
     "config", ["Int8WeightOnlyConfig", "Int4WeightOnlyConfig", "Int8DynamicActivationInt8WeightConfig"]
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -12,8 +11,7 @@ from ...core import Tensor
 from ...nn.linear import Linear
 from ...nn.module import Module
 from ..nn.quantized.weight_only import DynamicActivationLinear, WeightOnlyLinear
-
-_REPEATS = 5  # timings of a layer; the least one counts
+from .measure import KEPT, seconds
 
 
 @dataclass(frozen=True)
@@ -62,7 +60,8 @@ def quantize_(
 
     With `config="auto"` the third argument is an input of the model: each layer is timed with the shapes it sees, as it
     is and by each int8 config, and keeps floats where these are not faster. Returns the decisions by path, which are
-    also kept as `model.quantization_decisions`; None for other configs.
+    also kept as `model.quantization_decisions`; None for other configs. Decisions as the third argument are repeated
+    without timing, for a model that loads the state of the first one.
     """
     if config == "auto":
         return _quantize_by_time(model, filter_fn)
@@ -85,8 +84,13 @@ def _replace(model: Module, path: str, layer: Module) -> None:
 
 
 def _quantize_by_time(model: Module, data: Any) -> dict[str, str]:
+    if isinstance(data, dict):
+        return _repeat(model, data)
     if not isinstance(data, (Tensor, tuple)):
-        raise TypeError(f"quantize_(model, 'auto', data): data is an input of the model, got {type(data).__name__}")
+        raise TypeError(
+            "quantize_(model, 'auto', data): data is an input of the model, or earlier decisions, got "
+            f"{type(data).__name__}"
+        )
     seen = _inputs(model, data)
     decisions = {}
     for path, module in list(model.named_modules()):
@@ -99,6 +103,16 @@ def _quantize_by_time(model: Module, data: Any) -> dict[str, str]:
         decisions[path] = name
         if layer is not module:
             _replace(model, path, layer)
+    model.quantization_decisions = decisions
+    return decisions
+
+
+def _repeat(model: Module, decisions: dict[str, str]) -> dict[str, str]:
+    """Replace layers as an earlier call has decided."""
+    configs = {type(config).__name__: config for config in CANDIDATES}
+    for path, decision in decisions.items():
+        if decision in configs:
+            _replace(model, path, configs[decision].layer(model.get_submodule(path)))
     model.quantization_decisions = decisions
     return decisions
 
@@ -126,17 +140,6 @@ def _note(seen: dict[str, Tensor], path: str, x: Tensor) -> None:
 def _fastest(module: Module, x: Tensor) -> tuple[str, Module]:
     """(name of the configuration, layer) with the least time for this input."""
     layers = {"float": module, **{type(config).__name__: config.layer(module) for config in CANDIDATES}}
-    seconds = {name: _time(layer, x) for name, layer in layers.items()}
-    best = min(seconds, key=seconds.get)
-    return (best if best != "float" else "float: int8 is not faster"), layers[best]
-
-
-def _time(layer: Module, x: Tensor) -> float:
-    with no_grad():
-        layer(x)
-        best = float("inf")
-        for _ in range(_REPEATS):
-            start = time.perf_counter()
-            layer(x)
-            best = min(best, time.perf_counter() - start)
-    return best
+    times = {name: seconds(layer, x) for name, layer in layers.items()}
+    best = min(times, key=times.get)
+    return (best if best != "float" else KEPT), layers[best]

@@ -10,8 +10,19 @@ from typing import Any
 from ... import dtypes, nn
 from ...nn.module import Module
 from ..nn.intrinsic import Fused
-from ..nn.quantized import FloatFunctional, QFunctional
+from ..nn.quantized import (
+    Conv1d,
+    Conv2d,
+    Conv3d,
+    ConvTranspose1d,
+    ConvTranspose2d,
+    ConvTranspose3d,
+    FloatFunctional,
+    Linear,
+    QFunctional,
+)
 from .fake_quantize import FakeQuantizeBase
+from .measure import Measurement, note_shape
 from .observer import ObserverBase, PerChannelMinMaxObserver
 from .qconfig import (
     default_dynamic_qconfig,
@@ -29,6 +40,7 @@ from .quantization_mappings import (
 )
 from .stubs import DeQuantStub, QuantWrapper
 
+MEASURED = Linear, Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 _TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
 
 
@@ -51,6 +63,7 @@ def propagate_qconfig_(module: Module, qconfig_dict: dict | None = None, _parent
 
 
 def _observer_forward_hook(self: Module, input: Any, output: Any) -> Any:
+    note_shape(self, input)
     return self.activation_post_process(output)
 
 
@@ -142,24 +155,39 @@ def convert(
     is_reference: bool = False,
     convert_custom_config_dict: dict | None = None,
     use_precomputed_fake_quant: bool = False,
+    measure: bool | dict[str, str] = False,
 ) -> Module:
-    """Replace observed layers by quantized ones, with the scales that their observers have found."""
+    """Replace observed layers by quantized ones, with the scales that their observers have found.
+
+    With `measure=True`, linear layers and convolutions are timed on this machine with the shapes of calibration, and
+    stay floats where integers are not faster. The decisions by path are kept as `quantization_decisions`; passed as
+    `measure`, they are repeated without timing, for a model that loads the state of the first one.
+    """
     if is_reference:
         raise NotImplementedError("convert(is_reference=True): numod has no reference layers; convert without it")
     module = module if inplace else copy.deepcopy(module)
     mapping = get_default_static_quant_module_mappings() if mapping is None else mapping
     custom = (convert_custom_config_dict or {}).get("observed_to_quantized_custom_module_class", {})
-    _convert(module, mapping, custom, use_precomputed_fake_quant)
+    measurement = None if measure is False else Measurement(measure)
+    _convert(module, mapping, custom, use_precomputed_fake_quant, measurement)
     if remove_qconfig:
         _remove_qconfig(module)
+    if measurement is not None:
+        module.quantization_decisions = measurement.decisions
     return module
 
 
-def _convert(module: Module, mapping: dict, custom: dict, precomputed: bool) -> None:
+def _convert(
+    module: Module, mapping: dict, custom: dict, precomputed: bool, measurement: Measurement | None, above: str = ""
+) -> None:
     for name, child in module.named_children():
+        path = above + name
         if not isinstance(child, Fused) and type(child) not in custom:
-            _convert(child, mapping, custom, precomputed)
-        module._modules[name] = swap_module(child, mapping, custom, precomputed)
+            _convert(child, mapping, custom, precomputed, measurement, f"{path}.")
+        layer = swap_module(child, mapping, custom, precomputed)
+        if measurement is not None and layer is not child and isinstance(layer, MEASURED):
+            layer = measurement.choose(path, child, layer)
+        module._modules[name] = layer
 
 
 def swap_module(

@@ -52,7 +52,8 @@ def report(model: Module, data: Any, reference: Module | None = None) -> list[La
         row = LayerReport(path, layer._get_name(), dtype, nbytes, seconds.get(path))
         row.sqnr = _sqnr(results.get(path), expected.get(path))
         notes = ["not called"] if path not in results else []
-        notes += [decisions[path]] if decisions.get(path, "").startswith("float") else []
+        decision = decisions.get(path.removesuffix(".layer"), "")  # the float layer in a FloatLayer
+        notes += [decision] if decision.startswith("float") else []
         notes += ["observer has seen no data"] if any(map(_is_uncalibrated, layer.modules())) else []
         row.note = ", ".join(notes)
         rows.append(row)

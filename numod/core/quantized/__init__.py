@@ -27,7 +27,7 @@ from .functions import (
     quantize_per_tensor_dynamic,
     range_parameters,
 )
-from .products import dynamic_linear, dynamic_rows_linear, quantized_linear, requantized, static_product, uses_integers
+from .products import dynamic_linear, dynamic_rows_linear, quantized_linear, static_convolution, uses_integers
 from .schemes import (
     per_channel_affine,
     per_channel_affine_float_qparams,
@@ -46,5 +46,5 @@ __all__ = [
     "per_channel_affine_float_qparams", "per_channel_symmetric", "per_tensor_affine", "per_tensor_symmetric",
     "q_per_channel_axis", "q_per_channel_scales", "q_per_channel_zero_points", "q_scale", "q_zero_point", "qscheme",
     "quantize_per_channel", "quantize_per_tensor", "quantize_per_tensor_dynamic", "quantized_linear",
-    "range_parameters", "requantized", "static_product", "uses_integers",
+    "range_parameters", "static_convolution", "uses_integers",
 ]  # fmt: skip

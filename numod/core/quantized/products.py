@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from ... import dtypes
 from ...ops import quantize as rows
+from ...ops.convolution.int8 import byte_convolution
 from ...ops.matmul.int8 import byte_product
 from ...ops.pointwise import Pointwise
 from ..apply import apply
@@ -88,6 +89,21 @@ def static_product(
     offset, multiplier = parts.requantizer(x, bias, out.scale)
     total = apply(byte_product, (matrix, parts.matrix))
     return requantized(total, offset, multiplier, out, relu)
+
+
+def static_convolution(
+    x: Tensor, x_quantizer: Quantizer, weight: QuantizedTensor, bias: Tensor | None, out: Quantizer, relu: bool,
+    settings: tuple,
+) -> Tensor:  # fmt: skip
+    """Integers (N, H, W, O) of `out` for images (N, H, W, C). `settings`: stride, padding, dilation, groups."""
+    parts = parts_of(weight)
+    offset, multiplier = parts.requantizer(x_quantizer, bias, out.scale)
+    low, high = out.limits
+    filters = parts.matrix.t().reshape(weight.shape[0], *((1,) * (4 - weight.ndim)), *weight.shape[2:], weight.shape[1])
+    zero = out.zero_point
+    limits = x_quantizer.zero_point, zero, max(low, zero) if relu else low, high
+    scales = multiplier.expand(weight.shape[0]).contiguous()
+    return apply(byte_convolution, (x, filters.contiguous(), offset, scales), (*settings, *limits))
 
 
 def requantized(total: Tensor, offset: Tensor, multiplier: Tensor, out: Quantizer, relu: bool) -> Tensor:

@@ -74,6 +74,12 @@ def round_even(x):
 
 
 @scalar
+def round_small(x):
+    """Nearest integer, halves to even, for float32 numbers below 2^22: a sum with 1.5 * 2^23 has no fraction."""
+    return (x + 12582912.0) - 12582912.0
+
+
+@scalar
 def fmod(x, y):
     """Exact, with the sign of x.
 

@@ -9,10 +9,33 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from ...device import target
-from .tiles import VECTORS
 from .vectors import Writer, host, primitive
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The size of a tile: rows, and columns in vectors and in words."""
+
+    rows: int
+    vectors: int
+    panel: int
+
+
+@functools.cache
+def shape() -> Shape:
+    """The tile of this processor: 64 columns with AVX-512, a usual number of filters; else as in `tiles`."""
+    registers = host()
+    rows, vectors = (6, 4) if registers.width == 64 else (registers.rows, 3)
+    return Shape(rows, vectors, vectors * registers.width // 4)
+
+
+ROWS = (
+    "a[a_at], a_row, a_segment, b[b_at], added[added_at], scales[scales_at], out[out_at], out_row, depth, segments, "
+    "valid, columns, least, most, zero"
+)
 
 
 @functools.cache
@@ -29,28 +52,73 @@ def group_of(names: list[str], width: int) -> int:
 
 @functools.cache
 def functions() -> dict[str, Callable]:
-    """byte_tile(a, a_at, a_row, b, b_at, b_step, c, c_at, c_row, depth): c (rows, 3 vectors) = a (rows, depth) @ b
-    (depth, 3 vectors); a and b are arrays of words.
+    """byte_tile(a, a_at, a_row, b, b_at, b_step, c, c_at, c_row, depth): c (rows, panel) = a (rows, depth) @ b (depth,
+    panel) of the sizes in `shape`; a and b are arrays of words.
+
+    byte_rows(..., segments, valid, columns, least, most, zero): out (valid, columns; bytes) = round((sum + added) *
+    scales) + zero in [least, most] + zero. A row of a is `segments` runs of `depth` words, a_segment apart; b is a
+    panel of segments * depth rows.
     """
-    emitter = functools.partial(emit, host().rows, group())
-    return {"byte_tile": primitive("byte_tile", "a[a_at], a_row, b[b_at], b_step, c[c_at], c_row, depth", emitter)}
+    emitter, rows_emitter = (functools.partial(f, shape().rows, shape().vectors, group()) for f in (emit, emit_rows))
+    return {
+        "byte_tile": primitive("byte_tile", "a[a_at], a_row, b[b_at], b_step, c[c_at], c_row, depth", emitter),
+        "byte_rows": primitive("byte_rows", ROWS, rows_emitter),
+    }
 
 
-def emit(rows, group, w, a, a_row, b, b_step, c, c_row, depth):
+def emit(rows, vectors, group, w, a, a_row, b, b_step, c, c_row, depth):
     """Write byte_tile."""
     starts = [w.at(a, (a_row, i)) for i in range(rows)]
 
     def step(k: object, sums: list) -> list:
-        right, new = [w.load(b, (k, b_step), v * w.lanes) for v in range(VECTORS)], []
+        right, new = [w.load(b, (k, b_step), v * w.lanes) for v in range(vectors)], []
         for start, totals in zip(starts, sums):
             left = w.splat(w.element_at(start, k))
             new.append([_add_products(w, group, total, left, vector) for total, vector in zip(totals, right)])
         return new
 
-    sums = w.loop(0, depth, 1, [[w.zeros] * VECTORS] * rows, step)
+    sums = w.loop(0, depth, 1, [[w.zeros] * vectors] * rows, step)
     for i in range(rows):
-        for v in range(VECTORS):
+        for v in range(vectors):
             w.store(sums[i][v], c, (c_row, i), v * w.lanes)
+
+
+def emit_rows(
+    rows, vectors, group, w, a, a_row, a_segment, b, added, scales, out, out_row, depth, segments, valid, columns,
+    least, most, zero,
+):  # fmt: skip
+    """Write byte_rows."""
+    builder, panel = w.builder, vectors * w.lanes
+    starts = [w.at(a, (a_row, w.within(i, valid))) for i in range(rows)]
+
+    def segment(s: object, sums: list) -> list:
+        first = builder.mul(w.number(s), depth)
+
+        def step(k: object, sums: list) -> list:
+            right = [w.load(b, (builder.add(first, w.number(k)), panel), v * w.lanes) for v in range(vectors)]
+            new = []
+            for start, totals in zip(starts, sums):
+                left = w.splat(w.element_at(start, (a_segment, s), k))
+                new.append([_add_products(w, group, total, left, vector) for total, vector in zip(totals, right)])
+            return new
+
+        return w.loop(0, depth, 1, sums, step)
+
+    sums = w.loop(0, segments, 1, [[w.zeros] * vectors] * rows, segment)
+    floats = Writer(builder, w.ir.FloatType(), w.lanes)
+    byte = Writer(builder, w.ir.IntType(8), w.lanes)
+    low, high = (floats.splat(builder.sitofp(bound, floats.element)) for bound in (least, most))
+    shift = w.splat(builder.trunc(zero, w.element))
+    for i in range(rows):
+        with builder.if_then(builder.icmp_signed("<", w.number(i), valid)):
+            for v in range(vectors):
+                total = builder.add(sums[i][v], w.load(added, v * w.lanes))
+                value = builder.fmul(builder.sitofp(total, floats.vector), floats.load(scales, v * w.lanes))
+                value = builder.select(builder.fcmp_ordered("<", value, low), low, value)
+                value = builder.select(builder.fcmp_ordered(">", value, high), high, value)
+                whole = builder.call(floats.declared(f"rint.v{w.lanes}f32", floats.vector, [floats.vector]), [value])
+                result = builder.trunc(builder.add(builder.fptosi(whole, w.vector), shift), byte.vector)
+                byte.store_first(result, builder.sub(columns, w.number(v * w.lanes)), out, (out_row, i), v * w.lanes)
 
 
 def _add_products(w: Writer, group: int, total: object, left: object, right: object) -> object:

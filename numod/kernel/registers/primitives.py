@@ -311,15 +311,33 @@ def dot_tile(a, a_at, a_row, b, b_at, b_row, depth, out, out_at, out_row, valid,
 
 
 def byte_tile(a, a_at, a_row, b, b_at, b_step, c, c_at, c_row, depth):
-    """c (rows, 3 vectors) = a (rows, depth) @ b (depth, 3 vectors), of words with `byte_tiles.group()` integers."""
+    """c (rows, panel) = a (rows, depth) @ b (depth, panel), of words with `byte_tiles.group()` integers."""
     group, left = byte_tiles.group(), _unsigned if byte_tiles.group() == 4 else _signed
     parts = 32 // group
-    for i in range(host().rows):
-        for j in range(tiles.VECTORS * _lanes(c)):
+    for i in range(byte_tiles.shape().rows):
+        for j in range(byte_tiles.shape().panel):
             words = [(int(a[a_at + i * a_row + k]), int(b[b_at + k * b_step + j])) for k in range(depth)]
             c[c_at + i * c_row + j] = sum(
                 left(x >> parts * q, parts) * _signed(y >> parts * q, parts) for x, y in words for q in range(group)
             )
+
+
+def byte_rows(
+    a, a_at, a_row, a_segment, b, b_at, added, added_at, scales, scales_at, out, out_at, out_row, depth, segments,
+    valid, columns, least, most, zero,
+):  # fmt: skip
+    """out (valid, columns) = round((a @ b + added) * scales) in [least, most], plus zero: integers of a byte."""
+    group, left = byte_tiles.group(), _unsigned if byte_tiles.group() == 4 else _signed
+    parts, panel = 32 // group, byte_tiles.shape().panel
+    for i in range(valid):
+        for j in range(columns):
+            total = int(added[added_at + j])
+            for k in range(segments * depth):
+                x = int(a[a_at + i * a_row + k // depth * a_segment + k % depth])
+                y = int(b[b_at + k * panel + j])
+                total += sum(left(x >> parts * q, parts) * _signed(y >> parts * q, parts) for q in range(group))
+            value = np.float32(total) * np.float32(scales[scales_at + j])
+            out[out_at + i * out_row + j] = int(np.rint(min(max(value, least), most))) + zero
 
 
 def greatest_of_line(x, x_at, n):

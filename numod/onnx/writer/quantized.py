@@ -10,11 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from ... import dtypes
 from ...graph.ir.program import Value
-from ..symbols import Call, Size
+from ..symbols import Call
 from .rules import rule
 
 if TYPE_CHECKING:
@@ -106,7 +104,7 @@ def dequantizing(translation: Translation, call: Call) -> str | None:
 
 
 def made_by(translation: Translation, value: Any, *ops: str) -> Call | None:
-    """The step that made a value, if it is of one of these ops and nothing writes to the value."""
+    """The step that makes a value, if it is of one of these ops and nothing writes to the value."""
     call = translation.producers.get(value) if isinstance(value, Value) else None
     is_one = call is not None and call.op.name in ops and not call.in_place and value not in translation.written
     return call if is_one else None
@@ -153,79 +151,76 @@ def static_layer(translation: Translation, call: Call) -> StaticLayer | None:
     if steps is None or not isinstance(steps.inputs[1], float):
         return None
     scale_of_weight = _source(translation, steps.inputs[0], "copy")
-    result = _of_integers(translation, total, offset) or _of_floats(translation, total, offset)
-    if result is None:
+    product = _of_integers(translation, total, offset)
+    if product is None:
         return None
-    x, weight, x_zero, bias, convolution = result
+    x, weight, x_zero, bias = product
     return StaticLayer(
         x, weight, scale_of_weight, steps.inputs[1], x_zero, ratio.inputs[0], bias, ratio.inputs[1], zero,
-        low != least, convolution,
+        low != least,
     )  # fmt: skip
 
 
 def _of_integers(translation: Translation, total: Any, offset: Any) -> tuple | None:
-    """(x, weight, zero, bias, attributes) of a product of integers."""
+    """(x, weight, zero, bias) of a product of integers."""
     product = made_by(translation, total, "_int_mm")
     if product is None:
         return None
+    zero, bias = _offset_parts(translation, offset)
+    weight = _source(translation, product.inputs[1], "permute", *_MOVES)
+    return None if zero is None or translation.rank(weight) != 2 else (product.inputs[0], weight, zero, bias)
+
+
+def _offset_parts(translation: Translation, offset: Any) -> tuple[int | None, Any]:
+    """(the zero point, the bias in steps) that make up an offset; the zero point is None for another form."""
     added = made_by(translation, offset, "add")
     sums = made_by(translation, added.inputs[0] if added is not None else offset, "mul")
     if sums is None or not isinstance(sums.inputs[1], int):
-        return None
-    bias = None if added is None else added.inputs[1]
-    rows, weight = product.inputs[0], _source(translation, product.inputs[1], "permute", "view", "row_major")
-    if translation.rank(weight) == 2:
-        return rows, weight, -sums.inputs[1], bias, {}
-    unfolded = _unfolded(translation, rows, weight, -sums.inputs[1])
-    return None if unfolded is None else (unfolded[0], weight, -sums.inputs[1], bias, unfolded[1])
+        return None, None
+    return -sums.inputs[1], None if added is None else added.inputs[1]
 
 
-def _unfolded(translation: Translation, rows: Value, weight: Value, zero: int) -> tuple[Value, dict] | None:
-    """(the images (N, C, H, W) whose patches a matrix has as rows, the attributes of their convolution)."""
-    permute = made_by(translation, _source(translation, rows, *_MOVES), "permute")
-    second = None if permute is None else made_by(translation, permute.inputs[0], "as_strided")
-    first = None if second is None else made_by(translation, second.inputs[0], "as_strided")
-    if first is None or len(second.attributes[1]) != 6 or translation.rank(weight) != 4:
+def static_convolution(translation: Translation, call: Call) -> StaticLayer | None:
+    """The layer of a convolution of integers (N, H, W, C); None where scales or images have another form."""
+    images, filters, offset, multiplier = call.inputs
+    stride, padding, dilation, groups, fill, zero, low, high = call.attributes
+    least, most = LIMITS[translation.dtype(images)]
+    ratio = made_by(translation, _source(translation, multiplier, "expand", "as_strided", *_MOVES), "div")
+    steps = None if ratio is None else made_by(translation, ratio.inputs[0], "mul")
+    permute = made_by(translation, _source(translation, images, "row_major"), "permute")
+    weight = _source(translation, filters, "permute", *_MOVES)
+    if steps is None or permute is None or tuple(permute.attributes[0]) != (0, 2, 3, 1):
         return None
-    image = first.inputs[0]
-    strides = [first.attributes[1][1], second.attributes[1][2]]
-    steps = [first.attributes[1][4], second.attributes[1][5]]
-    memory = translation.program.strides[image][1:3]
-    if any(isinstance(number, Size) for number in (*strides, *steps, *memory)):
+    if translation.rank(weight) != 4:
         return None
-    pads = [0, 0, 0, 0]
-    padded = made_by(translation, image, "pad")
-    if padded is not None:
-        before, after, mode = padded.attributes
-        if mode != "constant" or padded.inputs[1] != zero:
-            return None
-        pads, image = [*before[1:3], *after[1:3]], padded.inputs[0]
-    ordered = made_by(translation, _source(translation, image, "row_major"), "permute")
-    if ordered is None or tuple(ordered.attributes[0]) != (0, 2, 3, 1):
+    numbers = isinstance(ratio.inputs[1], float) and isinstance(steps.inputs[1], float)
+    x_zero, bias = _offset_parts(translation, offset)
+    if not numbers or x_zero != fill or high != most or low not in (least, zero):
         return None
-    return ordered.inputs[0], {
-        "strides": [step // size for step, size in zip(strides, memory)],
-        "dilations": [step // size for step, size in zip(steps, memory)],
-        "pads": pads,
-        "group": 1,
-    }
-
-
-def _of_floats(translation: Translation, total: Any, offset: Any) -> tuple | None:
-    """(x, weight, zero, bias, attributes) of a convolution of integers as floats."""
-    product = made_by(translation, total, "convolution")
-    if product is None or product.attributes[4] is not None:
-        return None
-    centred = made_by(translation, _source(translation, product.inputs[0], "row_major"), "sub")
-    if centred is None or not isinstance(centred.inputs[1], int):
-        return None
-    x, weight = (_source(translation, value, "copy") for value in (centred.inputs[0], product.inputs[1]))
-    if translation.dtype(x) not in LIMITS or translation.dtype(weight) is not dtypes.int8:
-        return None
-    stride, padding, dilation, groups, _ = product.attributes
     attributes = {"strides": [*stride], "dilations": [*dilation], "pads": [*padding, *padding], "group": groups}
-    bias = _source(translation, offset, "view") if isinstance(offset, Value) else None
-    return x, weight, centred.inputs[1], bias, attributes
+    return StaticLayer(
+        permute.inputs[0], weight, _source(translation, steps.inputs[0], "copy"), steps.inputs[1], fill,
+        ratio.inputs[0], bias, ratio.inputs[1], zero, low != least, attributes,
+    )  # fmt: skip
+
+
+@rule("byte_convolution")
+def byte_convolution(translation: Translation, call: Call) -> str:
+    """A convolution of integers whose scales are not in the program: Conv of float32, and the steps after it."""
+    graph, node, (images, filters, offset, multiplier) = translation.graph, translation.graph.node, call.inputs
+    stride, padding, dilation, groups, fill, zero, low, high = call.attributes
+    floats = [graph.cast(translation.name(value), dtypes.float32) for value in (images, filters, offset)]
+    centred = graph.transpose(node("Sub", floats[0], graph.constant(float(fill), dtypes.float32)), (0, 3, 1, 2))
+    total = node(
+        "Conv", centred, graph.transpose(floats[1], (0, 3, 1, 2)), kernel_shape=[*translation.shape(filters)[1:3]],
+        strides=[*stride], dilations=[*dilation], pads=[*padding, *padding], group=groups,
+    )  # fmt: skip
+    sums = node("ReduceSum", floats[1], graph.constant([1, 2, 3]), keepdims=0)
+    added = node("Add", floats[2], node("Mul", sums, graph.constant(float(fill), dtypes.float32)))
+    scaled = node("Mul", node("Add", graph.transpose(total, (0, 2, 3, 1)), added), translation.name(multiplier))
+    shifted = node("Add", node("Round", scaled), graph.constant(float(zero), dtypes.float32))
+    limits = [graph.constant(float(bound), dtypes.float32) for bound in (low, high)]
+    return graph.cast(node("Clip", shifted, *limits), translation.dtype(call.results[0]))
 
 
 def write_layer(translation: Translation, call: Call, layer: StaticLayer) -> str:
@@ -246,9 +241,7 @@ def write_layer(translation: Translation, call: Call, layer: StaticLayer) -> str
     name = graph.node("Relu", name) if layer.has_relu else name
     dtype = translation.dtype(call.results[0])
     name = quantize(translation, name, layer.out_scale, layer.out_zero, dtype)
-    if not layer.convolution or translation.rank(call.results[0]) > 2:
-        return name
-    return _as_rows(translation, call, name)
+    return _channels_last(translation, call, name) if layer.convolution else name
 
 
 def _bias(translation: Translation, layer: StaticLayer, axis: dict[str, int]) -> str:
@@ -261,13 +254,11 @@ def _bias(translation: Translation, layer: StaticLayer, axis: dict[str, int]) ->
     return graph.node("DequantizeLinear", name, steps, **axis)
 
 
-def _as_rows(translation: Translation, call: Call, name: str) -> str:
-    """A convolution's result (N, C, H, W) as rows, like the step's result. Steps that permute back are left out."""
-    graph, viewed = translation.graph, translation.only_user(call.results[0])
-    permute = None if viewed is None or viewed.op.name != "view" else translation.only_user(viewed.results[0])
+def _channels_last(translation: Translation, call: Call, name: str) -> str:
+    """A convolution's result (N, C, H, W) with the channels last; a step that turns it back is left out."""
+    permute = translation.only_user(call.results[0])
     if permute is not None and permute.op.name == "permute" and tuple(permute.attributes[0]) == (0, 3, 1, 2):
         translation.names[permute.results[0]] = name
-        translation.done.update((viewed.number, permute.number))
+        translation.done.add(permute.number)
         return name
-    channels = translation.shape(call.results[0])[1]
-    return graph.node("Reshape", graph.transpose(name, (0, 2, 3, 1)), graph.constant(np.array([-1, channels])))
+    return translation.graph.transpose(name, (0, 2, 3, 1))

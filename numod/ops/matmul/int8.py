@@ -10,7 +10,7 @@ from ...device.layout import layout
 from ...kernel import bind
 from ...kernel.language import int32, int64, parallel_range, uint32, uintp
 from ...kernel.library.panels import pack_words
-from ...kernel.registers import byte_tiles, tiles
+from ...kernel.registers import byte_tiles
 from ...kernel.registers.primitives import byte_tile
 from ...kernel.specialize import specialized
 from ..op import Op, Plan, single_device
@@ -134,8 +134,8 @@ class ByteProduct(Op):
 
 def _tiled(a: Layout, out: Layout, sizes: tuple) -> object:
     """The launcher of `tiled_product`."""
-    registers, group = tiles.host(), byte_tiles.group()
-    (rows, columns), inner, panel = out.shape, a.shape[1], registers.width // 4 * tiles.VECTORS
+    registers, group = byte_tiles.shape(), byte_tiles.group()
+    (rows, columns), inner, panel = out.shape, a.shape[1], registers.panel
     flipped = group == 4 and a.dtype is dtypes.int8  # signed bytes are multiplied as unsigned bytes, 128 greater
     constants = {
         "TILE_ROWS": registers.rows,

@@ -1,5 +1,5 @@
-"""Convolutions of integers. Ungrouped ones of one and two dimensions are products of patches; others go through
-float32, which holds their sums exactly up to 2^24.
+"""Convolutions of integers. Those of one and two dimensions have integer kernels; transposed and three-dimensional ones
+compute in float32 between integers.
 """
 
 from __future__ import annotations
@@ -13,11 +13,9 @@ from ....core.quantized import (
     Quantizer,
     per_tensor_affine,
     quantize_per_tensor,
-    requantized,
-    static_product,
+    static_convolution,
     uses_integers,
 )
-from ....core.quantized.products import parts_of
 from ....core.quantized.tensor import wrap_integers
 from ....nn import functional as F
 from ....nn.convolution import (
@@ -110,44 +108,24 @@ class _QuantizedConv(QuantizedOutput):
             raise ValueError(f"Input shape must be `(N, C, {'L H W'[: 2 * len(self.kernel_size) - 1]})`!")
         out = Quantizer(input.dtype, per_tensor_affine, self.scale, self.zero_point)
         weight, bias = self._packed_params
-        if not uses_integers(input, weight) or isinstance(self.padding, str):
-            values = self._float_product(input.dequantize(), weight.dequantize(), bias)
-            return out.quantize(F.relu(values) if self._then_relu else values)
-        if self._is_product_of_patches():
-            return self._patches(input, weight, bias, out)
-        return self._by_float(input, weight, bias, out)
+        if uses_integers(input, weight) and self._has_integer_kernel():
+            return self._by_integers(input, weight, bias, out)
+        values = self._float_product(input.dequantize(), weight.dequantize(), bias)
+        return out.quantize(F.relu(values) if self._then_relu else values)
 
-    def _is_product_of_patches(self) -> bool:
-        return self.groups == 1 and len(self.kernel_size) < 3 and self.padding_mode == "zeros"
+    def _has_integer_kernel(self) -> bool:
+        return len(self.kernel_size) < 3 and self.padding_mode == "zeros" and not isinstance(self.padding, str)
 
-    def _patches(
+    def _by_integers(
         self, x: QuantizedTensor, weight: QuantizedTensor, bias: Tensor | None, out: Quantizer
     ) -> QuantizedTensor:
-        """The convolution as a product: a row of the left matrix is a patch of the input, its channels innermost."""
-        integers, ndim = x._integers.movedim(1, -1).contiguous(), len(self.kernel_size)
-        if any(self.padding):
-            ends = [0, 0, *(end for padding in reversed(self.padding) for end in (padding, padding))]
-            integers = F.pad(integers, ends, value=x.q_zero_point())
-        patches = integers
-        for dim, (size, step, gap) in enumerate(zip(self.kernel_size, self.stride, self.dilation), 1):
-            windows = patches.unfold(dim, (size - 1) * gap + 1, step)
-            patches = windows[..., ::gap] if gap > 1 else windows
-        sizes, channels, taps = patches.shape[: ndim + 1], ndim + 1, range(ndim + 2, 2 * ndim + 2)
-        matrix = patches.permute(*range(ndim + 1), *taps, channels).reshape(-1, weight._integers[0].numel())
-        result = static_product(matrix, x._quantizer, weight, bias, out, self._then_relu)
-        return wrap_integers(result.reshape(*sizes, -1).movedim(-1, 1), out)
-
-    def _by_float(
-        self, x: QuantizedTensor, weight: QuantizedTensor, bias: Tensor | None, out: Quantizer
-    ) -> QuantizedTensor:
-        """Sums of integers in float32."""
-        centered = x._integers.float() - x.q_zero_point()
-        total = self._float_product(centered, weight._integers.float(), None)
-        steps = parts_of(weight).scale * x.q_scale()
-        shape = (-1, *[1] * len(self.kernel_size))
-        offset = zeros(1) if bias is None else (bias.detach() / steps).round()
-        result = requantized(total, offset.reshape(shape), (steps / out.scale).reshape(shape), out, self._then_relu)
-        return wrap_integers(result, out)
+        """The convolution with the channels innermost; lines are images of one row."""
+        images, is_line = x._integers.movedim(1, -1), len(self.kernel_size) == 1
+        images = (images.unsqueeze(1) if is_line else images).contiguous()
+        first = ((1,), (0,), (1,)) if is_line else ((), (), ())
+        settings = [(*before, *own) for before, own in zip(first, (self.stride, self.padding, self.dilation))]
+        result = static_convolution(images, x._quantizer, weight, bias, out, self._then_relu, (*settings, self.groups))
+        return wrap_integers((result.squeeze(1) if is_line else result).movedim(-1, 1), out)
 
     def _float_product(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         function = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}[len(self.kernel_size)]
@@ -173,14 +151,8 @@ class _QuantizedConv(QuantizedOutput):
 
 
 class _QuantizedConvTranspose(_QuantizedConv):
-    def _is_product_of_patches(self) -> bool:
+    def _has_integer_kernel(self) -> bool:
         return False
-
-    def _by_float(
-        self, x: QuantizedTensor, weight: QuantizedTensor, bias: Tensor | None, out: Quantizer
-    ) -> QuantizedTensor:
-        values = self._float_product(x.dequantize(), weight.dequantize(), bias)
-        return out.quantize(F.relu(values) if self._then_relu else values)
 
     def _float_product(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         function = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: F.conv_transpose3d}[len(self.kernel_size)]

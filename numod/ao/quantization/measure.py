@@ -1,0 +1,86 @@
+"""Keeping floats where integers are not faster: layers are timed on this machine with the shapes of calibration."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from ... import dtypes
+from ...autograd import no_grad
+from ...core import Tensor
+from ...core.create.random import randint
+from ...core.quantized import Quantizer, per_tensor_affine
+from ...nn.module import Module
+from ..nn.quantized.base import QuantizedOutput, observed
+
+REPEATS = 5  # timings of a layer, of which the best counts
+KEPT = "float: int8 is not faster"
+UNSEEN = "int8: not called in calibration"
+
+
+def seconds(layer: Callable, x: Tensor) -> float:
+    """The least time of a call."""
+    with no_grad():
+        layer(x)  # compiles kernels
+        best = float("inf")
+        for _ in range(REPEATS):
+            start = time.perf_counter()
+            layer(x)
+            best = min(best, time.perf_counter() - start)
+    return best
+
+
+class FloatLayer(QuantizedOutput):
+    """A float layer among quantized ones: integers become floats before it, and its result is quantized."""
+
+    def __init__(self, layer: Module, scale: float, zero_point: int) -> None:
+        super().__init__()
+        self.layer = layer
+        self.set_output(scale, zero_point)
+
+    def extra_repr(self) -> str:
+        return f"scale={self.scale}, zero_point={self.zero_point}"
+
+    def forward(self, input: Tensor) -> Tensor:
+        return self.quantized(self.layer(input.dequantize()), input)
+
+
+class Measurement:
+    """Decides for each layer of `convert(measure=True)`, or repeats earlier decisions."""
+
+    def __init__(self, decisions: dict[str, str] | bool) -> None:
+        self.earlier = decisions if isinstance(decisions, dict) else {}
+        self.decisions: dict[str, str] = {}
+
+    def choose(self, path: str, layer: Module, quantized: Module) -> Module:
+        """The quantized layer, or the float layer where that is faster."""
+        shape = vars(layer).get("_calibration_shape")
+        kept = FloatLayer(_without_observers(layer), *observed(layer))
+        decision = self.earlier.get(path)
+        if decision is None:
+            decision = UNSEEN if shape is None else _decide(quantized, kept, shape)
+        self.decisions[path] = decision
+        return kept if decision.startswith("float") else quantized
+
+
+def _decide(quantized: Module, kept: Module, shape: tuple[int, ...]) -> str:
+    quantizer = Quantizer(dtypes.quint8, per_tensor_affine, 1 / 64, 64)
+    x = quantizer.quantize((randint(0, 128, shape) - 64).float() / 64)
+    return "int8" if seconds(quantized, x) < seconds(kept, x) else KEPT
+
+
+def _without_observers(layer: Module) -> Module:
+    """A layer with the same parameters, without its observer and hooks."""
+    result = object.__new__(type(layer))
+    result.__setstate__({**layer.__dict__, "_modules": dict(layer._modules)})
+    for kind in ("_forward_hooks", "_forward_pre_hooks"):
+        result.__dict__[kind] = type(result.__dict__[kind])()
+    result._modules.pop("activation_post_process", None)
+    return result
+
+
+def note_shape(layer: Module, input: Any) -> None:
+    """Keep the shape of a layer's first input during calibration."""
+    if input and isinstance(input[0], Tensor):
+        layer.__dict__.setdefault("_calibration_shape", tuple(input[0].shape))
