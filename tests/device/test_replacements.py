@@ -35,12 +35,17 @@ def test_what_stands_in_for_numba_answers_as_it_does() -> None:
     flags = of_numba.Flags()
     flags.release_gil, flags.fastmath = True, {"contract"}
     assert replacements._values(flags) == flags.values()
-    place = ir.Loc("file", 1)
-    x, y = (ir.Var(ir.Scope(None, place), name, place) for name in "xy")
-    call = ir.Expr.call(x, [y, x], {"named": y}, place)
-    for each in (ir.Assign(call, y, place), ir.SetItem(x, y, x, place), ir.Return(x, place), ir.Jump(1, place)):
-        usual = each._rec_list_vars(vars(each))
-        assert replacements._variables(ir)(each, vars(each)) == usual
+    location = ir.Loc("file", 1)
+    x, y = (ir.Var(ir.Scope(None, location), name, location) for name in "xy")
+    call = ir.Expr.call(x, [y, x], {"named": y}, location)
+    for statement in (
+        ir.Assign(call, y, location),
+        ir.SetItem(x, y, x, location),
+        ir.Return(x, location),
+        ir.Jump(1, location),
+    ):
+        usual = statement._rec_list_vars(vars(statement))
+        assert replacements._variables(ir)(statement, vars(statement)) == usual
 
 
 def test_questions_about_types_and_functions_have_the_usual_answers() -> None:
@@ -54,7 +59,7 @@ def test_questions_about_types_and_functions_have_the_usual_answers() -> None:
         llvm.LiteralStructType([llvm.IntType(8), llvm.FloatType()]),
         llvm.ArrayType(llvm.DoubleType(), 3),
     ]
-    assert [sized(context, each) for each in kinds * 2] == [8, 8, 24] * 2 and asked == kinds
+    assert [sized(context, kind) for kind in kinds * 2] == [8, 8, 24] * 2 and asked == kinds
     inside = 1
     functions = [
         lambda x, loc: x,

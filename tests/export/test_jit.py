@@ -145,10 +145,10 @@ def normed() -> Normed:
 def test_freezing_folds_batch_norms_and_computes_constants() -> None:
     net, x = normed(), torch.randn(2, 1, 6, 6)
     frozen = torch.jit.freeze(torch.jit.trace(net, x))
-    kept = torch.jit.freeze(torch.jit.trace(net, x), preserved_attrs=["layers.1.weight"])
+    unfrozen = torch.jit.freeze(torch.jit.trace(net, x), preserved_attrs=["layers.1.weight"])
     torch.testing.assert_close(frozen(x), net(x).detach(), rtol=1e-5, atol=1e-5)
     assert not {"inverse_deviation", "addcmul", "norm2", "mul", "div"} & {step.op.name for step in frozen.graph.steps}
-    assert "inverse_deviation" in kept.code and list(kept.state_dict()) == ["layers.1.weight"]
+    assert "inverse_deviation" in unfrozen.code and list(unfrozen.state_dict()) == ["layers.1.weight"]
 
 
 def test_freezing_a_program_with_a_dynamic_batch_keeps_the_batch_dynamic(tmp_path: Path) -> None:

@@ -56,12 +56,12 @@ class Measurement:
     def choose(self, path: str, layer: Module, quantized: Module) -> Module:
         """The quantized layer, or the float layer where that is faster."""
         shape = vars(layer).get("_calibration_shape")
-        kept = FloatLayer(_without_observers(layer), *observed(layer))
+        float_layer = FloatLayer(_without_observers(layer), *observed(layer))
         decision = self.earlier.get(path)
         if decision is None:
-            decision = UNSEEN if shape is None else _decide(quantized, kept, shape)
+            decision = UNSEEN if shape is None else _decide(quantized, float_layer, shape)
         self.decisions[path] = decision
-        return kept if decision.startswith("float") else quantized
+        return float_layer if decision.startswith("float") else quantized
 
 
 def _decide(quantized: Module, kept: Module, shape: tuple[int, ...]) -> str:

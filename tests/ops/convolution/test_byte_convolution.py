@@ -44,8 +44,8 @@ def reference(x, weight, offset, multiplier, stride, padding, dilation, groups, 
             for k, gap, size, step in zip((ky, kx), dilation, sizes, stride)
         )
         for group in range(groups):
-            part, own = slice(group * depth, (group + 1) * depth), slice(group * filters, (group + 1) * filters)
-            total[..., own] += wide[:, rows, columns, part] @ weight[own, ky, kx].astype("int64").T
+            part, outputs = slice(group * depth, (group + 1) * depth), slice(group * filters, (group + 1) * filters)
+            total[..., outputs] += wide[:, rows, columns, part] @ weight[outputs, ky, kx].astype("int64").T
     return np.clip(np.rint(total.astype("float32") * multiplier) + zero, low, high)
 
 
