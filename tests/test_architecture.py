@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -268,6 +269,14 @@ def test_names_in_tests_say_what_they_hold() -> None:
         refused = {name for name, allowed in VAGUE.items() if not folders & set(allowed.split())}
         vague += [f"{_name(path)}:{line}: {name}" for name, line in _identifiers(path).items() if name in refused]
     assert vague == []
+
+
+def test_suites_of_ci_see_every_test_of_their_marker() -> None:
+    """`.ci/run` passes them the files in which their marker occurs, so no module that others import may define it."""
+    markers = set(re.findall(r"\$\(marked '?([\w|]+)", (ROOT / ".ci" / "run").read_text()))
+    assert len(markers) == 4
+    for path in (ROOT / "tests" / "shared").rglob("*.py"):
+        assert not re.search(rf"mark\.({'|'.join(markers)})\b", path.read_text()), path
 
 
 @pytest.mark.parametrize("path", MODULES, ids=_name)

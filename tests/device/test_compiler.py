@@ -95,7 +95,7 @@ def test_numba_and_the_collector_are_as_before(cuda: bool) -> None:
     assert [compiler.own_attribute(owner, name) for owner, name, _ in compiler._replacements(cuda)] == usual
 
 
-def test_what_stands_in_for_numba_answers_as_it_does() -> None:
+def test_replacements_of_numba_functions_agree_with_them() -> None:
     from numba.core import compiler as of_numba
     from numba.core import ir
 

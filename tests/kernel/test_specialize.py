@@ -92,7 +92,7 @@ def test_templates_come_first_with_the_values_of_the_kernel() -> None:
         ({"geometry": ("pad",)}, "geometry has no stride; it has pad"),
     ],
 )
-def test_what_is_wrong_raises(values: dict, message: str) -> None:
+def test_invalid_values_raise(values: dict, message: str) -> None:
     with pytest.raises(TypeError, match=message):
         specialized(strips, **{**VALUES, **values})
 

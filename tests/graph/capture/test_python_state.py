@@ -211,7 +211,7 @@ def on_the_function(_: object) -> None:
         (object, on_the_function),
     ],
 )
-def test_other_state_is_refused(make: Callable, change: Callable) -> None:
+def test_unsupported_state_is_refused(make: Callable, change: Callable) -> None:
     compiled = compile(counting_in(make(), change))
     with pytest.raises(RuntimeError, match="cannot repeat"):
         for _ in range(20):
