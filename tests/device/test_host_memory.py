@@ -109,7 +109,7 @@ def test_pages_that_are_given_back_are_cleared() -> None:
     assert (pool.empty(COUNT, FLOAT) == 0).all() and (high == 2).all()
 
 
-def test_oversized_arrays_are_numpys() -> None:
+def test_arrays_beyond_the_limit_are_numpys() -> None:
     pool = Pool(3 * rounded(LARGE))
     arrays = [pool.empty(COUNT, FLOAT) for _ in range(8)]
     for k, array in enumerate(arrays):

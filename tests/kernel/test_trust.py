@@ -132,7 +132,7 @@ def test_files_are_those_of_the_open_folder(root):
     assert (root / "moved" / "b").exists() and not (root / "cache" / "b").exists()
 
 
-def test_files_of_or_writable_by_others_are_not_read(root):
+def test_unsafe_files_are_not_read(root):
     with Folder(str(root / "cache")) as folder:
         inside = root / "cache"
         (inside / "folder").mkdir()

@@ -459,7 +459,7 @@ def test_ragged_sequences_are_refused(data):
 
 
 @pytest.mark.parametrize("data", ["text", ["a"], None, [None], {"a": 1}, object(), [{}]])
-def test_conversion_of_non_scalars_is_refused(data):
+def test_tensor_refuses_data_that_is_not_numeric(data):
     with pytest.raises((TypeError, RuntimeError, ValueError)):
         numod.tensor(data)
 

@@ -37,7 +37,7 @@ def test_leaves_are_replaced_in_copies() -> None:
     assert output.parts[1][1]["k"].x == 5
 
 
-def test_changed_containers_trigger_a_recompilation() -> None:
+def test_changed_returns_the_kind_of_the_changed_container() -> None:
     structures = (Output(X), [X], {"a": X})
     before = pytree.contents(structures)
     assert pytree.changed(before) is None
