@@ -1,4 +1,4 @@
-"""backward() and grad(): which gradients come, where they go, and what is refused."""
+"""backward() and grad(): gradients, where they are accumulated, and errors."""
 
 import pytest
 

@@ -1,6 +1,4 @@
-"""The ends and names of the recorded graph: what `next_functions` shows at leaves, PyTorch's names, what nodes keep,
-what anomalies tell.
-"""
+"""The recorded graph at its ends: `next_functions` of leaves, PyTorch's node names, saved values, anomaly messages."""
 
 import warnings
 

@@ -1,4 +1,4 @@
-"""The recorded graph: hooks on what it keeps, gradient edges, hooks on several gradients, versions."""
+"""The recorded graph: hooks on saved tensors, gradient edges, hooks on several gradients, versions."""
 
 import threading
 

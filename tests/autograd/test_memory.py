@@ -1,6 +1,4 @@
-"""Length and lifetime of graphs: no recursion, no crash when a long one is dropped, no reference cycles, nothing kept
-too long.
-"""
+"""Length and lifetime of graphs: no recursion, no crash when a long graph is freed, no reference cycles, no leaks."""
 
 import gc
 import os

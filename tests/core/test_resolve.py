@@ -1,4 +1,4 @@
-"""What calls mean is remembered per layout: arguments that compare equal but are not the same must not be mixed up."""
+"""Plans are cached by layout: arguments that compare equal but have different types are kept apart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What two kernels share is compiled once, and a compilation leaves Numba and the collector of garbage as they were."""
+"""Code that two kernels share is compiled once; a compilation restores Numba and the garbage collector."""
 
 from __future__ import annotations
 

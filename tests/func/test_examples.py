@@ -1,6 +1,4 @@
-"""vmap calls a function once for all examples, and what comes is what calls for each would give: values, dtypes,
-gradients inside and outside.
-"""
+"""vmap calls a function once for all examples; values, dtypes and gradients equal those of one call per example."""
 
 from __future__ import annotations
 

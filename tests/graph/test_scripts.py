@@ -1,4 +1,4 @@
-"""Scripts as people write them: compiled and eager give the same over several steps, and are recorded once."""
+"""Typical training scripts: compiled and eager results agree over several steps, with one recording."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Archives of kernels: what they may hold, and that a hostile one takes neither memory nor disk, and writes nothing.
+"""Archives of kernels: allowed contents; hostile archives use little memory and no disk, and write nothing.
 
 The damaged archives take two seconds by default; `-m fuzz` makes 5,000 in a minute.
 """

@@ -1,4 +1,4 @@
-"""The bound on the cache folder: what is removed, and when. No kernel is compiled."""
+"""The size limit of the cache folder: which entries are removed, and when. No kernel is compiled."""
 
 from __future__ import annotations
 

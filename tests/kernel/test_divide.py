@@ -1,6 +1,4 @@
-"""Parallel loops as functions of their own: what they are given, and that every turn is done once whatever the number
-of threads.
-"""
+"""Parallel loops as separate functions: their arguments; every iteration runs once for any number of threads."""
 
 from __future__ import annotations
 

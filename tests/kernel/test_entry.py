@@ -1,4 +1,4 @@
-"""The format of a compiled kernel: what is written is read, and everything else raises Malformed.
+"""The file format of a compiled kernel: entries round-trip, and any other content raises Malformed.
 
 The mutations take a second by default; `-m fuzz` makes 20,000 in half a minute.
 """

@@ -1,4 +1,4 @@
-"""Packs of kernels: found by key, and never believed. No kernel is compiled, except one."""
+"""Packs of kernels: lookup by key, and verification of all contents. One kernel is compiled."""
 
 from __future__ import annotations
 

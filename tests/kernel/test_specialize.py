@@ -1,4 +1,4 @@
-"""Kernels are specialised over their syntax tree: what becomes of each kind of value, and which mistakes raise."""
+"""Specialisation of kernels over their syntax tree: each kind of value, and the errors."""
 
 from __future__ import annotations
 

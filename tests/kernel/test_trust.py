@@ -1,7 +1,6 @@
 """Which folders and files may hold code.
 
-Other users are played by a changed `os.geteuid`, or by `chown` where root runs the tests.
-"""
+A patched `os.geteuid`, or `chown` when the tests run as root, plays other users."""
 
 import os
 import stat

@@ -1,6 +1,4 @@
-"""`save` and `load` of whole checkpoints, in both formats: what comes back, what is refused, and that a save is whole
-or not at all.
-"""
+"""`save` and `load` of checkpoints in both formats: round trips, errors, and atomic saves."""
 
 from __future__ import annotations
 

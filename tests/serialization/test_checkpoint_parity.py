@@ -1,4 +1,4 @@
-"""Checkpoints go both ways between numod and the installed PyTorch: what torch.save writes, what torch.load reads."""
+"""Checkpoints between numod and the installed PyTorch, in both directions."""
 
 from __future__ import annotations
 

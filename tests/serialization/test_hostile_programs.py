@@ -1,5 +1,5 @@
-"""Programs whose files were changed: each is refused with the op and its attribute named, or is a program that runs
-within its tensors' memory and no other code.
+"""Changed program files: each raises an error that names the op and attribute, or runs within its tensors' memory and
+executes no other code.
 
 The sample takes about ten seconds, mostly to record the programs; the marker `fuzz` about a minute for each kind of
 change.

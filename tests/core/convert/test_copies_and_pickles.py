@@ -1,4 +1,4 @@
-"""Copies, pickles, storages and conversions: what shares memory, and what keeps its dtype and order."""
+"""Copies, pickles, storages and conversions: shared memory, dtypes and memory order."""
 
 import copy
 import pickle

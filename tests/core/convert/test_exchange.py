@@ -1,4 +1,4 @@
-"""DLPack's capsules: read once, kept alive as long as they are used, and refused where they do not fit."""
+"""DLPack capsules: consumed once, kept alive while in use, refused if unsupported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compiled functions in threads, after forks, in other processes, and where memory moves or a check fails."""
+"""Compiled functions in threads, after forks, in other processes, and when memory moves or a check fails."""
 
 from __future__ import annotations
 

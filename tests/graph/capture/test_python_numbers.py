@@ -1,6 +1,4 @@
-"""Numbers that a compiled function counts on in Python: they are kept, but nothing that it computes may depend on
-them.
-"""
+"""Python counters in a compiled function: they are updated, and no computed value may depend on them."""
 
 from __future__ import annotations
 

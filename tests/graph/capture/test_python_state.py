@@ -1,6 +1,4 @@
-"""What a compiled function changes in Python: tensors that it puts in the place of others are kept, everything else is
-refused at its line.
-"""
+"""Python state that a compiled function changes: replaced tensors are stored, any other change raises at its line."""
 
 from __future__ import annotations
 

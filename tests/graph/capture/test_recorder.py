@@ -1,4 +1,4 @@
-"""Recorded programs against the functions they were recorded from, and what they refuse."""
+"""Recorded programs against their functions, and the inputs that they refuse."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Classes that a compiled function reaches: other methods, bases, metaclasses, and objects given another class."""
+"""Guards on classes: changed methods, bases and metaclasses, and objects whose class changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The verifier accepts recorded programs and reports what is wrong with others."""
+"""The verifier accepts recorded programs and reports errors in invalid ones."""
 
 from __future__ import annotations
 
