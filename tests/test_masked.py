@@ -31,7 +31,7 @@ def test_elements(name):
     np.testing.assert_allclose(actual, wanted, rtol=1e-12)
 
 
-def test_what_is_masked_out_has_no_gradient_and_does_not_count():
+def test_masked_out_values_have_no_gradient():
     x = numod.tensor([1.0, np.nan, 3.0], requires_grad=True)
     mask = numod.tensor([True, False, True])
     masked.mean(x, mask=mask).backward()

@@ -148,7 +148,7 @@ def test_marks_for_compilers_change_nothing() -> None:
     )
 
 
-def test_what_vision_libraries_import_is_there() -> None:
+def test_imports_of_vision_libraries_work() -> None:
     from numod._dynamo.utils import is_compile_supported
     from numod.hub import HASH_REGEX, _get_torch_home, get_dir
     from numod.jit.annotations import BroadcastingList2, List

@@ -21,7 +21,7 @@ def test_the_two_commands_come_first() -> None:
     assert 'pip install -e ".[test]" && python -m pytest' in head
 
 
-def test_it_has_at_most_200_lines() -> None:
+def test_readme_has_at_most_200_lines() -> None:
     assert len(TEXT.splitlines()) <= 200
 
 

@@ -139,7 +139,7 @@ def test_the_cache_is_listed_packed_cleared_and_unpacked(folder, capsys):
     )
 
 
-def test_what_another_folder_compiled_is_unpacked_with_trust(folder, monkeypatch, capsys):
+def test_archives_of_other_folders_unpack_with_trust(folder, monkeypatch, capsys):
     names = fill(folder / "kernels", "exp", "add")
     assert main(["cache", "pack", "all.tar.gz"]) == 0
     monkeypatch.setenv("NUMOD_CACHE_DIR", str(folder / "other"))
@@ -165,7 +165,7 @@ def test_an_archive_that_would_write_elsewhere_is_refused(folder, name, capsys):
     assert f"{name.lstrip('/')!r} is not a kernel's file" in printed and printed.count("\n") == 1
 
 
-def test_what_is_no_archive_is_refused(folder, capsys):
+def test_files_that_are_not_archives_are_refused(folder, capsys):
     for content in (b"", b"no archive", b"\x1f\x8b\x08\x00broken"):
         (folder / "wrong.tar.gz").write_bytes(content)
         assert main(["cache", "unpack", "wrong.tar.gz"]) == 2

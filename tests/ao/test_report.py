@@ -37,7 +37,7 @@ def test_observers_without_data_are_named(capsys):
     assert math.isclose(rows["conv"].nbytes, 4 * 40, abs_tol=40)
 
 
-def test_what_stayed_float_says_why(capsys, monkeypatch):
+def test_layers_left_in_float_state_the_reason(capsys, monkeypatch):
     monkeypatch.setattr(quantization.quant_api, "seconds", lambda layer, x: 1.0)
     model = torch.nn.Sequential(torch.nn.Linear(4, 4))
     quantization.quantize_(model, "auto", torch.ones(1, 4))

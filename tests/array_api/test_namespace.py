@@ -85,7 +85,7 @@ def test_dtypes() -> None:
         xp.isdtype(xp.int8, "integer")
 
 
-def test_what_the_standard_refuses() -> None:
+def test_arguments_outside_the_standard_are_refused() -> None:
     with pytest.raises(ValueError, match=r"squeeze: axis 0 of shape \(2, 3\) is not of size 1"):
         xp.squeeze(X, axis=0)
     with pytest.raises(ValueError, match="cumulative_sum: axis must be given"):

@@ -82,7 +82,7 @@ def run(library, seed, length):
         total.backward()
     except RuntimeError as error:
         return ("refused", length, str(error))
-    return ("done", results, [None if leave.grad is None else leave.grad.tolist() for leave in leaves])
+    return ("done", results, [None if leaf.grad is None else leaf.grad.tolist() for leaf in leaves])
 
 
 def nested(value):

@@ -1,4 +1,4 @@
-"""backward() and grad(): which gradients come, where they go, and what is refused."""
+"""backward() and grad(): gradients, where they are accumulated, and errors."""
 
 import pytest
 
@@ -119,7 +119,7 @@ def test_gradient_has_the_dtype_of_its_tensor():
     assert x.grad.dtype is numod.float32 and y.grad.dtype is numod.float64
 
 
-def test_what_does_not_require_a_gradient_has_none():
+def test_tensors_without_requires_grad_have_no_gradient():
     x, y = leaf(1.0, 2.0), numod.ones(2)
     (x * y).sum().backward()
     assert y.grad is None and not y.requires_grad
@@ -431,7 +431,7 @@ def test_an_empty_tensor_that_cat_skips_has_an_empty_gradient():
         lambda x: numod.geqrf(x.reshape(1, 2))[0],
     ],
 )
-def test_what_has_no_derivative_in_pytorch_refuses_the_backward_pass(function):
+def test_ops_without_a_derivative_refuse_backward(function):
     x = numod.tensor([1.0, 2.0], requires_grad=True)
     with pytest.raises(NotImplementedError, match="the derivative for .* is not implemented"):
         function(x).sum().backward()

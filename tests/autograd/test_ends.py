@@ -1,6 +1,4 @@
-"""The ends and names of the recorded graph: what `next_functions` shows at leaves, PyTorch's names, what nodes keep,
-what anomalies tell.
-"""
+"""The recorded graph at its ends: `next_functions` of leaves, PyTorch's node names, saved values, anomaly messages."""
 
 import warnings
 
@@ -97,7 +95,7 @@ def test_names_are_those_of_pytorch():
     ]  # fmt: skip
 
 
-def test_what_nodes_keep_can_be_looked_at():
+def test_saved_values_of_nodes_are_readable():
     x = leaf(1.0, 2.0)
     assert (x * x).grad_fn._saved_other is x and np.allclose(x.exp().grad_fn._saved_result.tolist(), np.exp([1.0, 2.0]))
     node = (x + 1).grad_fn

@@ -507,7 +507,7 @@ def test_the_node_of_a_function_leads_to_its_tensors_alone():
     ]
 
 
-def test_what_is_marked_as_written_to_is_an_input_and_returned():
+def test_dirty_tensors_are_returned_inputs():
     class Marking(Function):
         @staticmethod
         def forward(ctx, x, what):

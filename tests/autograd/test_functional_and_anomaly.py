@@ -42,7 +42,7 @@ def test_products_agree_with_the_matrices() -> None:
     torch.testing.assert_close(f.vhp(energy, (X, Y), (v, v)), (value, by_both))
 
 
-def test_what_functional_refuses_and_records() -> None:
+def test_functional_errors_and_create_graph() -> None:
     for call in (
         lambda: f.vjp(lambda x: x, X),
         lambda: f.jvp(lambda x: x, X, torch.ones(3)),

@@ -1,4 +1,4 @@
-"""Whose memory a gradient is: never that of a weight, of what a hook saw or of another gradient."""
+"""Gradients never share memory with a weight, with a tensor that a hook received, or with another gradient."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The recorded graph: hooks on what it keeps, gradient edges, hooks on several gradients, versions."""
+"""The recorded graph: hooks on saved tensors, gradient edges, hooks on several gradients, versions."""
 
 import threading
 
@@ -61,7 +61,7 @@ def test_hooks_hand_over_what_is_kept_and_gradients_of_gradients_remain(function
         torch.testing.assert_close(gradient, wanted)
 
 
-def test_what_hooks_may_not_do():
+def test_invalid_hooks_are_refused():
     a, b = leaves()
     with graph.saved_tensors_hooks(lambda tensor: tensor, lambda packed: 3):
         y = (a * b).sum()
@@ -90,7 +90,7 @@ def test_freed_and_kept_on_the_host():
         y.backward()
 
 
-def test_what_is_kept_may_be_written_to_where_that_is_allowed():
+def test_saved_values_may_be_written_to_where_allowed():
     a, _ = leaves()
     with graph.allow_mutation_on_saved_tensors() as context:
         assert context is not None

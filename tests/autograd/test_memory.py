@@ -1,6 +1,4 @@
-"""Length and lifetime of graphs: no recursion, no crash when a long one is dropped, no reference cycles, nothing kept
-too long.
-"""
+"""Length and lifetime of graphs: no recursion, no crash when a long graph is freed, no reference cycles, no leaks."""
 
 import gc
 import os
@@ -202,7 +200,7 @@ def test_kept_tensors_are_freed_by_backward():
     assert storage() is None
 
 
-def test_only_what_the_gradient_needs_is_kept():
+def test_only_values_needed_by_the_gradient_are_saved():
     x, constant = numod.ones(2, 2, requires_grad=True), numod.full((2, 2), 3.0)
     h = x * 2
     storage = weakref.ref(h._storage)

@@ -643,7 +643,7 @@ def test_views_that_no_node_tells_of_before_their_base_gets_a_history(take: obje
         lambda x: x[:].zero_(),
     ],
 )
-def test_what_is_overwritten_has_a_gradient_of_zeros(write):
+def test_overwritten_values_have_zero_gradients(write):
     source = numod.arange(3.0).requires_grad_()
     x = source.clone()
     write(x)

@@ -11,11 +11,11 @@ import numod
 
 
 @pytest.mark.parametrize("name", ["cudnn", "mkl", "mkldnn", "mps", "openmp"])
-def test_what_is_not_there(name):
+def test_absent_backends(name):
     assert importlib.import_module(f"numod.backends.{name}").is_available() is False
 
 
-def test_what_may_be_there():
+def test_optional_backends():
     assert isinstance(numod.backends.cuda.is_built(), bool)
     assert numod.backends.mps.is_built() is False and numod.backends.cudnn.version() is None
     assert numod.backends.cpu.get_cpu_capability() in ("DEFAULT", "AVX2", "AVX512")

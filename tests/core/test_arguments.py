@@ -74,7 +74,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("message", WRONG)
-def test_what_is_no_tensor_or_number_is_named(message):
+def test_arguments_of_wrong_types_are_reported(message):
     with pytest.raises(TypeError, match=re.escape(message)):
         WRONG[message]()
 

@@ -1,4 +1,4 @@
-"""Extensions: what `core` does without the packages above it, and what these provide."""
+"""Extension points of `core`: behaviour without the packages above it, and with them."""
 
 from __future__ import annotations
 

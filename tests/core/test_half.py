@@ -125,7 +125,7 @@ def test_errors_are_clear() -> None:
 
 
 @pytest.mark.parametrize("dtype", HALVES)
-def test_what_only_moves_elements_keeps_their_bits(dtype: numod.dtype) -> None:
+def test_moved_elements_keep_their_bits(dtype: numod.dtype) -> None:
     """The 16 bits of NaNs among them, which conversions would change."""
     bits = np.random.default_rng(3).integers(0, 1 << 16, (20, 33)).astype(np.uint16)
     x = numod.from_numpy(bits.view(np.int16)).view(dtype)

@@ -1,6 +1,4 @@
-"""Arguments by PyTorch's names where a function also takes them one by one, index tensors of int32, and results in
-row-major order.
-"""
+"""Arguments by PyTorch's names where a function also takes them one by one, int32 indices, row-major results."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""How many ops usual calls run: on small tensors nearly all time is that of a call, some microseconds each."""
+"""Number of ops that common calls run: on small tensors the calls themselves, some microseconds each, dominate."""
 
 import pytest
 

@@ -378,7 +378,7 @@ def test_compiled_functions_run_eagerly() -> None:
         numod.compile(lambda x: x * 3, fullgraph=True)(own_tensor(2))
 
 
-def test_what_needs_dispatch_below_functions_is_refused() -> None:
+def test_torch_dispatch_is_refused() -> None:
     with pytest.raises(NotImplementedError, match="__torch_dispatch__"):
         numod.Tensor._make_wrapper_subclass(Own, (2,))
     with pytest.warns(UserWarning, match="no __torch_dispatch__"):

@@ -1,4 +1,4 @@
-"""Python's types where a dtype is asked for: `dtype=float` is float64, as in NumPy and PyTorch."""
+"""Python types as dtypes: `dtype=float` is float64, as in NumPy and PyTorch."""
 
 import numpy as np
 import pytest

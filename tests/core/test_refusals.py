@@ -315,13 +315,13 @@ def test_a_start_that_is_a_tensor():
 
 
 @pytest.mark.parametrize(("name", "kind"), [("sparse_coo_tensor", "sparse tensors")])
-def test_what_is_left_out_as_a_whole_is_said(name, kind):
+def test_unsupported_areas_are_reported(name, kind):
     assert not hasattr(torch, name)
     with pytest.raises(AttributeError, match=f"module 'numod' has no attribute '{name}'; numod has no .*{kind}"):
         getattr(torch, name)
 
 
-def test_what_is_only_a_name_says_so_when_it_is_used() -> None:
+def test_placeholder_names_raise_when_used() -> None:
     with pytest.raises(NotImplementedError, match="all tensors are dense; keep the places"):
         X.to_sparse()
     with pytest.raises(NotImplementedError, match="pad_sequence"):

@@ -1,4 +1,4 @@
-"""What calls mean is remembered per layout: arguments that compare equal but are not the same must not be mixed up."""
+"""Plans are cached by layout: arguments that compare equal but have different types are kept apart."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_stack_and_its_gradient(dim):
         np.testing.assert_allclose(tensor.grad.numpy(), np.take(weight, k, dim).T)
 
 
-def test_what_was_planned_before_the_default_dtype_changed_is_not_kept(monkeypatch):
+def test_plans_are_dropped_when_the_default_dtype_changes(monkeypatch):
     op, usual = rows["floor"], rows["floor"].prepare
 
     def prepare(*arguments):

@@ -199,7 +199,7 @@ def test_threads_and_streams_share_no_memory(machine: Machine) -> None:
         assert all(pool.map(use, range(8)))
 
 
-def test_in_turn_where_that_is_asked_for_or_kernels_are_timed(machine: Machine) -> None:
+def test_separate_launches_on_request_or_when_timed(machine: Machine) -> None:
     x = numod.ones(3, 4, device="cuda")
 
     def function(x: numod.Tensor) -> numod.Tensor:

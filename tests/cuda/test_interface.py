@@ -31,7 +31,7 @@ def test_seeding_changes_nothing():
     lambda: numod.zeros(2, device="cuda"), lambda: numod.zeros(2).cuda(), lambda: cuda.Stream(), lambda: cuda.Event(), lambda: cuda.current_device(),
     lambda: cuda.synchronize(), lambda: cuda.mem_get_info(), lambda: cuda.get_device_properties(), lambda: numod.nn.Linear(2, 2).to("cuda"),
 ])  # fmt: skip
-def test_what_needs_a_device_says_how_to_get_it(use):
+def test_errors_without_a_device_say_how_to_get_one(use):
     with pytest.raises(RuntimeError, match=r"NVIDIA driver.*NUMBA_ENABLE_CUDASIM"):
         use()
 

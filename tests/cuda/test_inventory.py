@@ -54,7 +54,7 @@ def test_factorizations_are_accounted_for() -> None:
 
 
 @pytest.mark.parametrize("name", NO_KERNEL)
-def test_what_has_no_kernel_says_so(name: str) -> None:
+def test_ops_without_a_kernel_raise(name: str) -> None:
     factorization = next(
         operation for operation in op.every_op() if operation.name == name and isinstance(operation, Factorization)
     )

@@ -111,7 +111,7 @@ def test_threads_share_the_gpu() -> None:
     assert together == [work(seed) for seed in range(16)]
 
 
-def test_what_a_kernel_finds_wrong_is_told() -> None:
+def test_errors_of_kernels_are_raised() -> None:
     with pytest.raises(IndexError, match="out of bounds|out of range"):
         numod.nn.functional.embedding(numod.tensor([7], device="cuda"), numod.ones(3, 2, device="cuda"))
         cuda.synchronize()

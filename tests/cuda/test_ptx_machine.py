@@ -62,7 +62,7 @@ def check(function: Callable, *tensors: numod.Tensor, tolerance: float = 1e-5, g
         asked = [out for out in outs if out.requires_grad]
         if asked:
             sum((tensor * weight(tensor.shape, tensor.dtype).to(device)).sum() for tensor in asked).backward()
-        ends.append([*outs, *(leave.grad for leave in leaves if leave.grad is not None)])
+        ends.append([*outs, *(leaf.grad for leaf in leaves if leaf.grad is not None)])
     assert len(ends[0]) == len(ends[1])
     for expected, actual in zip(*ends):
         same(actual, expected, tolerance)
@@ -786,7 +786,7 @@ def test_optimizers(name: str, machine: Machine) -> None:
         same(actual, expected, 1e-4)
 
 
-def test_what_is_made_beside_tensors_has_its_device() -> None:
+def test_new_tensors_are_on_the_device() -> None:
     sequences = made(3, 2, 4)
     lstm = nn.LSTM(4, 3, bias=False)
     packed = nn.utils.rnn.pack_padded_sequence(sequences, [3, 2])

@@ -130,7 +130,7 @@ def test_convolutions(x: tuple, weight: tuple, settings: dict) -> None:
         leaves = [tensor.to(device).detach().requires_grad_() for tensor in inputs]
         out = getattr(F, f"conv{len(x) - 2}d")(*leaves, **settings)
         (out * out).sum().backward()
-        results.append([out, *(leave.grad for leave in leaves)])
+        results.append([out, *(leaf.grad for leaf in leaves)])
     for here, there in zip(*results):
         same(here, there, 1e-10)
 
@@ -459,8 +459,8 @@ def test_factorizations(name: str, dtype: numod.dtype) -> None:
                 if gradient is not None
             ]
         results.append(actual)
-    for there_result, expected in zip(*results):
-        same(there_result, expected, 1e-8)
+    for on_gpu, expected in zip(*results):
+        same(on_gpu, expected, 1e-8)
 
 
 def test_indefinite_matrices() -> None:

@@ -1,6 +1,4 @@
-"""LLVM's part of compilations: done by other threads or by the caller, with the same result; errors reach the caller,
-locks come back.
-"""
+"""LLVM in background threads: same results as in the calling thread; errors reach the caller, locks are released."""
 
 from __future__ import annotations
 

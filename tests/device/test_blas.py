@@ -1,4 +1,4 @@
-"""How many threads LAPACK has: during a factorisation what numod says, at other times what NumPy's user says."""
+"""LAPACK's number of threads: numod's during a factorization, NumPy's setting otherwise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chunks: each share of a parallel launch is timed while that is asked for, and only then."""
+"""Timing of the shares of a parallel launch, which is recorded only while requested."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ def test_a_block_waits_for_the_streams_that_read_it():
     assert pool.take(100, np.float32, None).memory is memory
 
 
-def test_what_is_free_makes_room_before_memory_runs_out():
+def test_free_blocks_are_released_when_memory_runs_out():
     source = Source(total=10 * KIB)
     pool = Pool(source)
     pool.take(8 * KIB, np.uint8, None).free()

@@ -38,7 +38,7 @@ def test_unknown_devices_are_refused(wrong):
 
 
 @pytest.mark.parametrize("wrong", [None, 1.5, [], b"cpu"])
-def test_what_names_no_device_is_refused(wrong):
+def test_invalid_device_names_are_refused(wrong):
     with pytest.raises(TypeError):
         numod.device(wrong)
 
@@ -116,7 +116,7 @@ def test_dense_strides(shape, strides):
         ((), (), True, True, False, 1),
     ],
 )
-def test_what_a_layout_knows(shape, strides, dense, packed, overlapping, extent):
+def test_properties_of_a_layout(shape, strides, dense, packed, overlapping, extent):
     result = make(shape, strides)
     assert (result.dense, result.packed, result.overlapping, result.extent) == (dense, packed, overlapping, extent)
 

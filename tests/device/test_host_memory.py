@@ -57,7 +57,7 @@ def test_a_view_keeps_the_memory() -> None:
         lambda t: t.view(-1, 2)[2:].detach(),
     ],
 )
-def test_what_a_tensor_hands_out_keeps_its_memory(take) -> None:
+def test_exported_views_keep_the_memory(take) -> None:
     tensor = numod.full((COUNT,), 3.0) * 1.0
     array = take(tensor)
     del tensor
@@ -109,7 +109,7 @@ def test_pages_that_are_given_back_are_cleared() -> None:
     assert (pool.empty(COUNT, FLOAT) == 0).all() and (high == 2).all()
 
 
-def test_what_does_not_fit_is_of_numpy() -> None:
+def test_arrays_beyond_the_limit_are_numpys() -> None:
     pool = Pool(3 * rounded(LARGE))
     arrays = [pool.empty(COUNT, FLOAT) for _ in range(8)]
     for k, array in enumerate(arrays):
@@ -160,7 +160,7 @@ def test_a_call_in_the_midst_of_another_gets_memory_of_its_own() -> None:
     assert pool.used == 0
 
 
-def test_what_was_freed_last_is_used_first() -> None:
+def test_most_recently_freed_block_is_reused_first() -> None:
     pool = Pool(1 << 30)
     low, middle, high = (pool.empty(COUNT, FLOAT) for _ in range(3))
     places = address(low), address(high)

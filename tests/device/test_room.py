@@ -138,7 +138,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(tmp_path_factory.mktemp("cache"))
 
 
-def test_what_the_pool_keeps_is_given_back_before_an_allocation_is_refused(cache: str) -> None:
+def test_pool_is_released_before_an_allocation_is_refused(cache: str) -> None:
     status, outcomes, error = run("reuse", 1000, cache)
     assert status == 0 and outcomes == ["done"] * 3, error
 
@@ -157,7 +157,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_is_refused_at_first_is_given_after_a_release(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_allocation_is_retried_after_a_release(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every allocation of an op fails once; it is repeated after all that is kept for later was given back."""
     expected, failures, released = REFUSED[case](numod.arange(64.0).reshape(8, 8)), [], []
 
@@ -295,7 +295,7 @@ def test_limits_of_control_groups_of_version_1(tmp_path: Path, monkeypatch: pyte
     assert (room.group_limit(), room.group_left()) == (1000, 400)
 
 
-def test_what_an_error_came_from_makes_it_a_memory_error() -> None:
+def test_cause_of_an_error_decides_whether_it_is_a_memory_error() -> None:
     with pytest.raises(MemoryError, match="to compile it"), room.compiling(0, "compile it"):
         try:
             raise MemoryError

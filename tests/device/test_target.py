@@ -1,4 +1,4 @@
-"""What kernels are compiled for: the processor and its features, or those in NUMBA_CPU_NAME and NUMBA_CPU_FEATURES."""
+"""The target of kernels: the host processor and its features, or NUMBA_CPU_NAME and NUMBA_CPU_FEATURES."""
 
 from __future__ import annotations
 

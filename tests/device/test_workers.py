@@ -1,5 +1,5 @@
-"""The team of worker threads: every share of a loop is done once, nobody waits for a worker that has no core, and what
-is lost by waiting is counted.
+"""The pool of worker threads: every share of a loop runs once, no launch waits for a worker without a core, and waiting
+time is counted.
 """
 
 from __future__ import annotations

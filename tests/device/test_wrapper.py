@@ -32,7 +32,7 @@ def test_arguments_arrive_as_they_are(launch: object) -> None:
     assert (sys.getrefcount(x), sys.getrefcount(out)) == before
 
 
-def test_others_are_refused(launch: object) -> None:
+def test_invalid_arguments_are_refused(launch: object) -> None:
     x, out = np.arange(4, dtype=np.float32), np.zeros(4, np.complex128)
     for arguments, error in (
         ((), TypeError),

@@ -43,7 +43,7 @@ def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize("name", BARS)
-def test_it_reaches_its_bar(name: str) -> None:
+def test_example_reaches_its_bar(name: str) -> None:
     result = example(name).main()
     assert BARS[name](result), result
 

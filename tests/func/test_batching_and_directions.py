@@ -74,7 +74,7 @@ def test_vmap_refuses(function: object, in_dims: object, arguments: tuple) -> No
         vmap(function, in_dims)(*arguments)
 
 
-def test_what_out_dims_leaves_out_is_the_same_for_all() -> None:
+def test_out_dims_none_returns_unbatched_values() -> None:
     x = torch.ones(2, 3).cumsum(0)
     mapped, note = vmap(lambda x: ({"x": x}, "note"), out_dims=({"x": 1}, None))(x)
     assert mapped["x"].shape == (3, 2) and note == "note"

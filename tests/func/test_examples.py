@@ -1,6 +1,4 @@
-"""vmap calls a function once for all examples, and what comes is what calls for each would give: values, dtypes,
-gradients inside and outside.
-"""
+"""vmap calls a function once for all examples; values, dtypes and gradients equal those of one call per example."""
 
 from __future__ import annotations
 
@@ -295,7 +293,7 @@ def test_a_gradient_of_gradients_per_example() -> None:
     numod.testing.assert_close(actual, expected_grad)
 
 
-def test_what_differs_by_example_is_called_for_each(once: list) -> None:
+def test_functions_of_batched_values_are_called_per_example(once: list) -> None:
     x = floats(SIZE, 4)
     assert numod.equal(
         vmap(lambda x: x * 2 if x[0] > x.mean() else -x)(x),
@@ -380,7 +378,7 @@ def test_parts_of_arguments_that_are_not_dense(x: numod.Tensor, dim: int) -> Non
     assert numod.equal(vmap(image, dim)(x), in_turn(image, dim, x))
 
 
-def test_what_is_the_same_for_all_examples_stays_so() -> None:
+def test_unbatched_values_stay_unbatched() -> None:
     x = floats(SIZE, SIZE)  # of the batch's size, which could be taken for it
     for func in (
         lambda x: (numod.ones_like(x) * 2).sum(),
@@ -419,7 +417,7 @@ def test_random_numbers_for_each_example_or_all(once: list) -> None:
     assert len(once) == 1 and not numod.equal(first[1], second[0])
 
 
-def test_what_random_numbers_are_drawn_for_may_be_of_the_caller() -> None:
+def test_random_draws_into_tensors_of_the_caller() -> None:
     x, query = numod.ones(64), floats(8, 16)
     drawn = (
         lambda y: numod.normal(x, 1.0),
@@ -561,7 +559,7 @@ def test_rows_of_gradients_at_once(once: list) -> None:
         lambda x, y: vmap(lambda z: x.add_(z))(y.expand(2, 2)),
     ],
 )  # fmt: skip
-def test_what_differs_by_example_is_not_written_into_what_is_the_same_for_all(write: Callable) -> None:
+def test_batched_writes_into_unbatched_tensors_are_refused(write: Callable) -> None:
     x, y = numod.ones(2), numod.arange(6.0).view(3, 2)
     for function, values in ((lambda y: write(x, y), (y,)), (write, (x, y))):
         with pytest.raises(RuntimeError, match="values that differ between examples cannot be written"):
@@ -569,7 +567,7 @@ def test_what_differs_by_example_is_not_written_into_what_is_the_same_for_all(wr
     assert numod.equal(x, numod.ones(2)) and numod.equal(x.add_(1), numod.full((2,), 2.0))
 
 
-def test_what_differs_by_example_is_written_into_what_each_makes() -> None:
+def test_batched_writes_into_new_tensors() -> None:
     y = numod.arange(6.0).view(3, 2)
     assert numod.equal(vmap(lambda y: numod.ones(2).add_(y))(y), y + 1)
 

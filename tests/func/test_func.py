@@ -1,4 +1,4 @@
-"""Functions of functions: gradients against formulas, what stays on the tape, and modules called with other tensors."""
+"""Transforms: gradients against formulas, recording on the tape, and modules called with other parameters."""
 
 import pytest
 

@@ -43,7 +43,7 @@ class Last(Scaled):
 X = numod.arange(6.0).reshape(2, 3)
 
 
-def test_it_computes_all_examples() -> None:
+def test_vmap_staticmethod_computes_all_examples() -> None:
     Scaled.seen.clear()
     assert vmap(lambda x: Scaled.apply(x, 3.0))(X).equal(X * 300)
     assert vmap(lambda x: Scaled.apply(x, 3.0), 1, randomness="same")(X).equal(X.T * 300)
@@ -60,7 +60,7 @@ def test_gradients_outside_and_of_each_example() -> None:
     assert vmap(grad(lambda x: (Scaled.apply(x, 3.0) * x).sum()))(X).equal(X * 303)  # the derivative is `backward`'s
 
 
-def test_what_it_is_for() -> None:
+def test_use_of_a_vmap_staticmethod() -> None:
     class Both(Scaled):
         generate_vmap_rule = True
 

@@ -31,7 +31,7 @@ def test_second_gradients_of_distances(p: float) -> None:
         assert numod.autograd.grad(slope.sum(), same)[0].isfinite().all()  # though rows are 0 apart from themselves
 
 
-def test_what_has_no_second_gradient_says_so() -> None:
+def test_missing_second_gradients_raise() -> None:
     x = numod.randn(6, 2, 4, dtype=numod.float64)
     sizes = numod.tensor([[1, 2], [3, 1]]), numod.tensor([6, 6]), numod.tensor([2, 2])
     loss = lambda x: F.ctc_loss(x.log_softmax(-1), *sizes, reduction="none")  # noqa: E731

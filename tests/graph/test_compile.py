@@ -117,7 +117,7 @@ class Steered(nn.Module):
         if getattr(var, "__code__", None) and name[0] != "_" and name != "forward"
     ],
 )
-def test_what_cannot_be_recorded_runs_eagerly_with_one_warning(kind: str) -> None:
+def test_unsupported_functions_run_eagerly_with_one_warning(kind: str) -> None:
     def run(wrap: object) -> tuple:
         numod.manual_seed(1)
         random.seed(1)
@@ -350,7 +350,7 @@ def test_the_warning_names_the_shape_or_the_guard_that_failed() -> None:
             compiled(X)
 
 
-def test_only_so_many_sizes_are_kept() -> None:
+def test_number_of_compiled_sizes_is_limited() -> None:
     compiled = compiled_natively(lambda x: x.sum(), dynamic=True, options={"linked": False})
     for n in range(1, 80):
         assert compiled(numod.ones(n)).item() == n

@@ -1,6 +1,4 @@
-"""What a compiled function cannot repeat is an error that names the user's line; what it can repeat is done as the
-function would do it.
-"""
+"""Unsupported behaviour in a compiled function raises at the user's line; supported side effects equal eager mode's."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Random programs: compiled they give what they give eagerly, over several calls, as one native function or as kernels
-in turn.
-"""
+"""Random programs: eager and compiled results agree over several calls, as one native function or as separate kernels."""
 
 from __future__ import annotations
 

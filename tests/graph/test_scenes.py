@@ -1,7 +1,7 @@
 """Random scenes (`scenes`), eager beside compiled: values, containers, classes, modules and tensors that change between
 calls.
 
-The sample takes about 15 s, and with `-m fuzz` some minutes. A scene that differs is told by its seed.
+The sample takes about 15 s, and with `-m fuzz` some minutes. A failure names the scene's seed.
 """
 
 from __future__ import annotations

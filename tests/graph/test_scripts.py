@@ -1,4 +1,4 @@
-"""Scripts as people write them: compiled and eager give the same over several steps, and are recorded once."""
+"""Typical training scripts: compiled and eager results agree over several steps, with one recording."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ def _flat(nested: object) -> list:
 
 
 @pytest.mark.filterwarnings("ignore:compile")
-def test_other_lengths_are_recorded_anew() -> None:
+def test_new_lengths_trigger_a_recompilation() -> None:
     def function(x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
         return pack_padded_sequence(x, lengths).data.sum(0)
 

@@ -329,7 +329,7 @@ def test_schedules_step_in_their_place(schedule: str, linked: bool, order: str) 
     )
 
 
-def test_what_a_function_reads_of_a_schedule_is_refused_not_kept() -> None:
+def test_reading_state_of_a_schedule_is_refused() -> None:
     weight = nn.Parameter(numod.ones(2))
     optimizer = numod.optim.SGD([weight], lr=0.5)
     schedule = numod.optim.lr_scheduler.StepLR(optimizer, 1, 0.5)

@@ -1,4 +1,4 @@
-"""Archives of kernels: what they may hold, and that a hostile one takes neither memory nor disk, and writes nothing.
+"""Archives of kernels: allowed contents; hostile archives use little memory and no disk, and write nothing.
 
 The damaged archives take two seconds by default; `-m fuzz` makes 5,000 in a minute.
 """
@@ -183,7 +183,7 @@ def test_hostile_archives_are_refused_and_write_nothing(root, case):
     ],
     ids=range(8),
 )
-def test_what_is_no_archive_is_refused(root, content):
+def test_files_that_are_not_archives_are_refused(root, content):
     (root / "a.tar.gz").write_bytes(content)
     with pytest.raises(ValueError, match="a.tar.gz is not an archive of kernels"):
         store.unpack("a.tar.gz", "mine", trust=True)

@@ -1,4 +1,4 @@
-"""The bound on the cache folder: what is removed, and when. No kernel is compiled."""
+"""The size limit of the cache folder: which entries are removed, and when. No kernel is compiled."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def set_age(folder, number: int, days: float) -> None:
     os.utime(path, (time.time() - days * DAY,) * 2)
 
 
-def test_those_unused_for_longest_are_removed(folder, monkeypatch):
+def test_least_recently_used_entries_are_removed(folder, monkeypatch):
     for number in range(8):
         keep(number)
         set_age(folder, number, 5 - abs(number - 3))  # 3 is the oldest
@@ -83,7 +83,7 @@ def test_loading_sets_the_time_once_a_day(folder):
         (path,) = folder.glob("add1_*")
         key = hashlib.sha256(b"1").hexdigest()
         result = cache.KernelCache(Kernel(f"add1_{key[:16]}", "", "float32[]", False, key), "1")
-        assert result.load(lambda *arguments: arguments) and (time.time() - path.stat().st_mtime < 60) == is_set
+        assert result.load(lambda *arguments: arguments) and (time.time() - path.stat().st_mtime < DAY / 4) == is_set
 
 
 def test_entries_of_other_versions_go_when_unused(folder):

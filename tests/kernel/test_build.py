@@ -1,6 +1,4 @@
-"""The kernel builder: what its key depends on, that no state of the cache folder does harm, and that processes share
-it.
-"""
+"""The kernel builder: its key, damaged or missing cache folders, and processes that share a folder."""
 
 import errno
 import hashlib

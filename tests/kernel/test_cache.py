@@ -1,6 +1,4 @@
-"""The cache of one kernel without a compiler: texts (PTX), kinds that do not fit, and that nothing is kept without a
-home.
-"""
+"""The cache of one kernel, without a compiler: texts (PTX), entries of the wrong kind, no writes without a home."""
 
 import hashlib
 import os

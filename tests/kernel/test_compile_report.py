@@ -52,7 +52,7 @@ def test_the_report_of_this_process_adds_up() -> None:
     numod.ones(3).exp()
     report = numod.compile_report()
     assert len(report.kernels) == len(build.kernels()) and report.kernels[0].seconds > 0
-    assert report.seconds >= sum(kernel.seconds for kernel in report.kernels)
+    assert report.seconds >= sum(kernel.seconds for kernel in report.kernels) - 1e-9  # added in another order
     for kernel in report.kernels:
         assert sum(kernel.phases.values()) <= kernel.seconds + 0.05
     shown = str(numod.compile_report(rows=1))

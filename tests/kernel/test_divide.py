@@ -1,6 +1,4 @@
-"""Parallel loops as functions of their own: what they are given, and that every turn is done once whatever the number
-of threads.
-"""
+"""Parallel loops as separate functions: their arguments; every iteration runs once for any number of threads."""
 
 from __future__ import annotations
 
@@ -113,7 +111,7 @@ def test_cheap_loops_use_half_registers(parallel: bool) -> None:
     assert 0 < max(widths) <= 256  # 0: not a vector
 
 
-def test_what_is_chosen_over_an_input_is_stored_whole() -> None:
+def test_selected_values_are_stored_whole() -> None:
     numbers = [-2.0, -0.0, 0.0, 3.0, np.nan, np.inf, -np.inf, 1e-40] * 5
     loop = Loop((Input("x", dtypes.float32),), (Output(table.relu(Symbol("x")), dtypes.float32, "x"),), dtypes.float32)
     text, signature = emit.pointwise(loop, "1", 1, False)

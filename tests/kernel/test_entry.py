@@ -1,4 +1,4 @@
-"""The format of a compiled kernel: what is written is read, and everything else raises Malformed.
+"""The file format of a compiled kernel: entries round-trip, and any other content raises Malformed.
 
 The mutations take a second by default; `-m fuzz` makes 20,000 in half a minute.
 """
@@ -31,7 +31,7 @@ QUICK, FULL = 1500, 20_000
 
 @pytest.mark.parametrize("value", [CODE, TEXT], ids=["code", "text"])
 @pytest.mark.parametrize("secret", [None, SECRET], ids=["no_seal", "sealed"])
-def test_what_is_written_is_read(value, secret):
+def test_entries_round_trip(value, secret):
     data = dump(value, secret)
     assert parse(data, secret) == value == parse(data) and parse(memoryview(b"in a pack" + data)[9:]) == value
     assert value.file == f"add_{KEY[:16]}_{KEY[16:]}.kernel"
@@ -51,7 +51,7 @@ def test_the_seal_is_that_of_one_secret_and_covers_every_byte():
 
 
 @pytest.mark.parametrize("count", [0, 1, 15, 16, 47, 80, 83, 84, 85, 200, -1])
-def test_what_is_cut_or_longer_is_malformed(count):
+def test_truncated_or_extended_entries_are_malformed(count):
     for secret in (None, SECRET):
         with pytest.raises(Malformed):
             parse(dump(CODE, SECRET)[:count], secret)

@@ -1,9 +1,8 @@
-"""Kernels of ops are Python functions: called as such, they compute what their compiled form does.
+"""Kernels of ops run as plain Python and compute the same values as compiled.
 
-Those of convolutions are in `test_plain_python`.
+`test_plain_python` has the convolutions.
 
-Shapes are small, since each element takes microseconds here. Seconds, about: 10, nearly all of them to compile the
-other side.
+Shapes are small, since each element takes microseconds in Python. Takes about 10 s, mostly compilation.
 """
 
 from __future__ import annotations

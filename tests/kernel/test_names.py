@@ -1,6 +1,4 @@
-"""Names in kernels' text: those of a formula, of the loop, of its values and of random words cannot be one
-another's.
-"""
+"""Names in kernel sources: formulas, loops, values and random numbers use disjoint names."""
 
 from __future__ import annotations
 

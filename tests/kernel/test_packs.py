@@ -1,4 +1,4 @@
-"""Packs of kernels: found by key, and never believed. No kernel is compiled, except one."""
+"""Packs of kernels: lookup by key, and verification of all contents. One kernel is compiled."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_a_pack_that_is_cut_while_it_is_open(pack):
         opened.find(KEYS[0])
 
 
-def test_what_an_index_says_is_not_believed(pack):
+def test_index_contents_are_verified(pack):
     whole = bytearray(pack.read_bytes())
     index = packs.Pack(str(pack)).index
     for start, length in (

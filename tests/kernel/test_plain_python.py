@@ -1,4 +1,4 @@
-"""Kernels are Python functions: run as such, they compute what their compiled form does.
+"""Kernels run as plain Python and compute the same values as compiled.
 
 The bodies of `kernel.language` and `kernel.registers.primitives` stand for what the back end compiles. Shapes are small, since an
 element of a product takes microseconds here. Seconds, about: 5.

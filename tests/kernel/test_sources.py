@@ -1,4 +1,4 @@
-"""The text of kernels where there are no .py files."""
+"""Kernel sources where there are no .py files."""
 
 from __future__ import annotations
 

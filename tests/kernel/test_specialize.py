@@ -1,4 +1,4 @@
-"""Kernels are specialised over their syntax tree: what becomes of each kind of value, and which mistakes raise."""
+"""Specialisation of kernels over their syntax tree: each kind of value, and the errors."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_templates_come_first_with_the_values_of_the_kernel() -> None:
         ({"geometry": ("pad",)}, "geometry has no stride; it has pad"),
     ],
 )
-def test_what_is_wrong_raises(values: dict, message: str) -> None:
+def test_invalid_values_raise(values: dict, message: str) -> None:
     with pytest.raises(TypeError, match=message):
         specialized(strips, **{**VALUES, **values})
 

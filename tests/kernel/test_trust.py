@@ -1,7 +1,6 @@
 """Which folders and files may hold code.
 
-Other users are played by a changed `os.geteuid`, or by `chown` where root runs the tests.
-"""
+A patched `os.geteuid`, or `chown` when the tests run as root, plays other users."""
 
 import os
 import stat
@@ -132,7 +131,7 @@ def test_files_are_those_of_the_open_folder(root):
     assert (root / "moved" / "b").exists() and not (root / "cache" / "b").exists()
 
 
-def test_what_is_no_file_of_the_user_alone_is_not_read(root):
+def test_unsafe_files_are_not_read(root):
     with Folder(str(root / "cache")) as folder:
         inside = root / "cache"
         (inside / "folder").mkdir()
@@ -194,7 +193,7 @@ def test_a_file_system_without_hard_links(root, monkeypatch):
         assert len(secret) == 32 and seal.read(folder) == secret
 
 
-def test_all_who_make_a_key_at_once_get_the_same(root):
+def test_concurrent_key_creation_yields_one_key(root):
     keys, barrier = [], threading.Barrier(8)
 
     def make():

@@ -1,4 +1,4 @@
-"""What describes a loop is a key of the texts that are kept."""
+"""A loop's description is the key of its cached source."""
 
 from numod import float32
 from numod.kernel.expression import Symbol

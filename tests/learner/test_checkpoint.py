@@ -132,7 +132,7 @@ def test_a_finished_run_has_nothing_left_to_do(tmp_path: Path) -> None:
     assert same(first.model, again.model)
 
 
-def test_what_cannot_be_resumed_is_said(tmp_path: Path) -> None:
+def test_errors_when_training_cannot_be_resumed(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="needs the callback Checkpoint"):
         learner().fit(1, resume=True)
     shuffled(tmp_path).fit(1)

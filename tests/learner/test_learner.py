@@ -62,7 +62,7 @@ def test_one_cycle_is_fastais() -> None:
     assert first == pytest.approx(last / 10)
 
 
-def test_other_schedules() -> None:
+def test_further_schedules() -> None:
     learn = learner(cbs=Recorder)
     learn.fit_flat_cos(2, 0.1)
     assert learn.recorder.lrs[:5] == pytest.approx([0.1] * 5) and learn.recorder.lrs[5] < 0.1

@@ -224,7 +224,7 @@ def test_batches_without_targets_and_with_several_inputs() -> None:
     assert preds.shape == (4, 3) and targets is None
 
 
-def test_what_makes_a_compiled_step_eager_is_named() -> None:
+def test_reason_for_an_eager_step_is_reported() -> None:
     with pytest.warns(UserWarning, match="the step runs eagerly, because GradientAccumulation listens to after_loss"):
         learner(compile=True, cbs=GradientAccumulation(4)).fit(1)
 

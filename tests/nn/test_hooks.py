@@ -335,7 +335,7 @@ def test_hooks_of_other_outputs_warn_and_are_not_called(pack):
     next(iter(result.values() if isinstance(result, dict) else result)).backward()
 
 
-def test_nothing_is_watched_without_gradients():
+def test_backward_hooks_do_not_run_without_gradients():
     module = nn.Linear(1, 1)
     module.register_full_backward_hook(lambda *args: pytest.fail("called"))
     with numod.no_grad():

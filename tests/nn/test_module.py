@@ -213,7 +213,7 @@ def test_one_kind_replaces_another():
     assert "other" in net._parameters
 
 
-def test_none_holds_a_place():
+def test_none_reserves_a_name():
     net = Net()
     net.scale = net.mean = net.act = None
     assert net._parameters["scale"] is net._buffers["mean"] is net._modules["act"] is None

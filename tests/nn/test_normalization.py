@@ -60,7 +60,7 @@ def test_sixteen_bit_floats_with_parameters_of_either_kind() -> None:
             call()
 
 
-def test_nothing_to_normalise() -> None:
+def test_empty_inputs() -> None:
     weight, bias = numod.ones(4, requires_grad=True), numod.ones(4, requires_grad=True)
     mean, var = numod.zeros(4), numod.ones(4)
     for result in (

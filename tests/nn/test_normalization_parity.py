@@ -112,7 +112,7 @@ def test_native_forms(name: str, options: dict, affine: bool) -> None:
         sum(
             (result * result.detach().cos()).sum() for result in results if result is not None and result.requires_grad
         ).backward()
-        seen = [result.detach() for result in results if result is not None] + [leave.grad for leave in leaves]
+        seen = [result.detach() for result in results if result is not None] + [leaf.grad for leaf in leaves]
         outcomes.append(
             ([result is not None and result.requires_grad for result in results], [tensor.numpy() for tensor in seen])
         )

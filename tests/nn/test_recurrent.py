@@ -260,7 +260,7 @@ def test_a_compiled_program_takes_sequences_of_all_lengths(
     lambda packed: pad_packed_sequence(PackedSequence(packed.data.relu(), *packed[1:]), batch_first=True),
     lambda packed: pad_packed_sequence(packed, total_length=6),
 ])  # fmt: skip
-def test_what_a_compiled_function_sees_of_packed_sequences(use: Callable) -> None:
+def test_packed_sequences_in_a_compiled_function(use: Callable) -> None:
     function = lambda x, lengths: use(pack_padded_sequence(x, lengths, enforce_sorted=False))  # noqa: E731
     compiled = numod.compile(function, options={"linked": False})
     x = numod.randn(8, 4, 3)

@@ -44,8 +44,8 @@ class Views:
 
     def check(self) -> None:
         """Nothing around any of them has changed."""
-        for layouts in self.placed:
-            layouts.check(written=True)
+        for view in self.placed:
+            view.check(written=True)
 
 
 def check(work: Callable[[Views], object], guards: Guards, kinds: list[str] = KINDS, tolerance: float = 1e-5) -> None:
@@ -53,13 +53,13 @@ def check(work: Callable[[Views], object], guards: Guards, kinds: list[str] = KI
     elsewhere.
     """
     outcomes = []
-    for placed in (["dense"], kinds):
-        views = Views(placed)
+    for layouts in (["dense"], kinds):
+        views = Views(layouts)
         numod.manual_seed(3)
         work(views)
         guards.check()
         views.check()
-        outcomes.append([placed_view.view.detach().numpy().copy() for placed_view in views.placed])
+        outcomes.append([placed.view.detach().numpy().copy() for placed in views.placed])
     for dense, actual in zip(*outcomes):
         np.testing.assert_allclose(actual, dense, tolerance, 1e-6)
 

@@ -55,7 +55,7 @@ def test_a_crew_that_loses_time_shrinks_and_grows_again() -> None:
     assert crew.report(8) == (6, 5, 12_000_000 + Crew.LATE + 1000, 4, 8, 8)
 
 
-def test_what_waiting_cost_is_told_in_words() -> None:
+def test_waiting_cost_is_reported_in_words() -> None:
     crew = Crew(lambda: 0)
     crew.note(2, -1000)
     before = crew.report(2)

@@ -68,7 +68,7 @@ def test_named_parameters():
     ],
     ids=["empty", "one_tensor", "no_tensor", "no_leaf", "in_two_groups", "set"],
 )
-def test_what_cannot_be_optimized(params, error):
+def test_invalid_parameters_are_refused(params, error):
     with pytest.raises(error):
         SGD(params(*parameters()), lr=0.1)
 

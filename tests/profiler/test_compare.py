@@ -49,7 +49,7 @@ def test_times_are_summed_without_first_calls(tmp_path: Path) -> None:
     assert trace.backward == {"net.0": [1, 4]} and trace.kernels == {"dots_1": [1, 1]}
 
 
-def test_what_got_slower_comes_first(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+def test_slower_rows_come_first(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     before = written(tmp_path / "a.json", step(plan=100, kernel=1))
     after = written(tmp_path / "b.json", [*step(plan=0, kernel=4), ("kernel", "new_kernel", 2000, 1, None)])
     assert main(["profile", "--compare", before, after]) == 0
@@ -69,7 +69,7 @@ def test_a_profile_of_numod_is_read(profiled: profile, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"traceEvents": 3}'])
-def test_other_files_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture, text: str) -> None:
+def test_files_of_other_formats_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture, text: str) -> None:
     (tmp_path / "a.json").write_text(text)
     assert main(["profile", "--compare", str(tmp_path / "a.json"), str(tmp_path / "a.json")]) == 2
     assert "is no trace: expected a file NAME.trace.json" in capsys.readouterr().err

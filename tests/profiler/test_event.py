@@ -52,7 +52,7 @@ def test_self_times_add_up_to_the_wall_time() -> None:
     assert sum(microseconds for _, microseconds in kinds(prof.events())) == pytest.approx(total)
 
 
-def test_what_is_outside_of_ops_is_pythons_time() -> None:
+def test_time_outside_of_ops_counts_as_python() -> None:
     with profile() as prof:
         start = time.perf_counter()
         sum(range(100_000))

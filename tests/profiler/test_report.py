@@ -58,7 +58,7 @@ def test_the_page_is_one_file_that_asks_for_nothing(page: Path) -> None:
     assert "<title>a &lt;net> &amp; its step</title>" in text and not re.search(r"@(style|script|data|title)@", text)
 
 
-def test_its_numbers_are_the_tables(profiled: profile, page: Path) -> None:
+def test_numbers_of_the_page_equal_the_tables(profiled: profile, page: Path) -> None:
     data, averages = data_of(page), profiled.key_averages()
     assert {row[0]: row[2:] for row in data["averages"]} == {
         average.key: [
@@ -239,7 +239,7 @@ def test_lines_have_the_time_of_their_ops_and_gradients(profiled: profile, page:
     assert all(row[5] >= 0 for row in rows)
 
 
-def test_it_says_what_launches_lost_by_waiting_for_threads(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_page_shows_time_lost_waiting_for_threads(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     crew = threads.Crew()
     monkeypatch.setattr(threads, "_crew", crew)
     monkeypatch.setattr(threads, "_threads", 2)

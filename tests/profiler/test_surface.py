@@ -139,7 +139,7 @@ def test_times_in_a_unit() -> None:
         prof.key_averages().table(time_unit="ns")
 
 
-def test_what_never_differs_is_there() -> None:
+def test_constant_attributes_exist() -> None:
     with profile(record_shapes=True) as prof:
         numod.ones(2, 3).add(1)
     event = next(event for event in prof.events() if event.name == "numod::add")
@@ -225,7 +225,7 @@ def test_an_error_in_the_block_ends_the_profile(tmp_path: Path) -> None:
         prof.export_chrome_trace(str(tmp_path / "nowhere" / "trace.json"))
 
 
-def test_what_was_found_is_there_when_the_block_is_left(tmp_path: Path) -> None:
+def test_results_are_available_after_the_block(tmp_path: Path) -> None:
     with profile() as prof:
         numod.ones(2).exp()
         with pytest.raises(AssertionError, match="call stop"):

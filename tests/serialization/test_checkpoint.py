@@ -1,6 +1,4 @@
-"""`save` and `load` of whole checkpoints, in both formats: what comes back, what is refused, and that a save is whole
-or not at all.
-"""
+"""`save` and `load` of checkpoints in both formats: round trips, errors, and atomic saves."""
 
 from __future__ import annotations
 
@@ -270,7 +268,7 @@ def test_tensors_on_the_meta_device():
 
 
 @pytest.mark.parametrize("name", ["checkpoint.pth.tar", "last.th", "model", None])
-def test_whatever_is_not_named_safetensors_is_a_checkpoint_of_pytorch(tmp_path, name):
+def test_other_file_names_are_pytorch_checkpoints(tmp_path, name):
     target = io.BytesIO() if name is None else tmp_path / name
     numod.save({"a": numod.ones(2), "n": 1}, target)
     assert (target.getvalue() if name is None else target.read_bytes())[:2] == b"PK"
@@ -573,7 +571,7 @@ def test_objects_with_the_methods_of_files(name):
         assert result["a"].tolist() == [0, 1, 2, 3, 4] and ("readinto" in source.calls) == bool(further)
 
 
-def test_what_cannot_be_sought_is_named():
+def test_unseekable_files_are_reported():
     for wrong, error in ((Bare(b"", "read"), AttributeError), (io.BufferedReader(Pipe()), io.UnsupportedOperation)):
         with pytest.raises(error, match="file that is seekable"):
             numod.load(wrong)

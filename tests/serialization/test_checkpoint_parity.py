@@ -1,4 +1,4 @@
-"""Checkpoints go both ways between numod and the installed PyTorch: what torch.save writes, what torch.load reads."""
+"""Checkpoints between numod and the installed PyTorch, in both directions."""
 
 from __future__ import annotations
 
@@ -271,7 +271,7 @@ def test_mapped_and_without_checksums(tmp_path):
         torch.serialization.set_crc32_options(True)
 
 
-def test_what_numod_writes_can_be_mapped_by_torch(tmp_path):
+def test_torch_can_mmap_files_of_numod(tmp_path):
     numod.save({"a": numod.arange(5), "b": numod.ones(3)}, tmp_path / "a.pt")
     assert torch.load(tmp_path / "a.pt", mmap=True)["a"].tolist() == [0, 1, 2, 3, 4]
     with zipfile.ZipFile(tmp_path / "a.pt") as archive:
@@ -297,7 +297,7 @@ def test_what_numod_writes_can_be_mapped_by_torch(tmp_path):
     ids=["complex", "uint16", "float8", "module", "sparse", "sparse rows", "nested", "class"],
 )
 @pytest.mark.filterwarnings("ignore")
-def test_what_numod_has_not_is_named(make, message, modern):
+def test_unsupported_classes_are_reported(make, message, modern):
     with pytest.raises(CheckpointError, match=message):
         from_torch(make(), modern)
 

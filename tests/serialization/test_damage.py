@@ -1,5 +1,5 @@
-"""Damaged and hostile files, thousands of them: each gives an object or a CheckpointError, takes memory like its size,
-and runs nothing.
+"""Thousands of damaged and hostile files: each loads or raises CheckpointError, uses memory in proportion to its size,
+and runs no code.
 """
 
 from __future__ import annotations

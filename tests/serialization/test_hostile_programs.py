@@ -1,5 +1,5 @@
-"""Programs whose files were changed: each is refused with the op and its attribute named, or is a program that runs
-within its tensors' memory and no other code.
+"""Changed program files: each raises an error that names the op and attribute, or runs within its tensors' memory and
+executes no other code.
 
 The sample takes about ten seconds, mostly to record the programs; the marker `fuzz` about a minute for each kind of
 change.
@@ -109,7 +109,7 @@ def test_many_programs_with_other_attributes(tmp_path: Path) -> None:
         *[pytest.param(program, marks=pytest.mark.fuzz) for program in hostile.PROGRAMS if program not in SAMPLE],
     ],
 )
-def test_what_is_recorded_loads_and_computes_the_same(name: str, tmp_path: Path) -> None:
+def test_saved_programs_load_and_compute_the_same(name: str, tmp_path: Path) -> None:
     content, inputs = hostile.program_file(name)
     (tmp_path / "p").write_bytes(content)
     function, _ = hostile.PROGRAMS[name]()
@@ -303,7 +303,7 @@ def _deep(depth: int) -> dict:
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_is_wrong_is_named(case: str, tmp_path: Path) -> None:
+def test_errors_name_the_invalid_part(case: str, tmp_path: Path) -> None:
     function, inputs, change, message = REFUSED[case]
     with pytest.raises(ValueError, match=message):
         changed(function, inputs, change, tmp_path)()

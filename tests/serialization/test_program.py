@@ -115,7 +115,7 @@ def test_another_process_needs_no_python_of_the_model(tmp_path: Path) -> None:
     assert np.allclose(json.loads(told), expected, atol=1e-6)
 
 
-def test_what_only_this_process_knows_is_refused(tmp_path: Path) -> None:
+def test_process_local_values_are_refused(tmp_path: Path) -> None:
     weight = numod.ones(3, requires_grad=True)
     optimizer = numod.optim.SGD([weight], lr=0.1)
 

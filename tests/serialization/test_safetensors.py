@@ -76,7 +76,7 @@ def test_the_format_package_reads_what_is_written(tmp_path):
     check_equal(package.load_file(tmp_path / "a.safetensors"), arrays)
 
 
-def test_what_the_format_package_writes_is_read(tmp_path):
+def test_files_of_the_safetensors_package_are_read(tmp_path):
     package = pytest.importorskip("safetensors.numpy")
     package.save_file(examples(), tmp_path / "a.safetensors", metadata={"author": "a", "é": "ü"})
     loaded = load_file(tmp_path / "a.safetensors")

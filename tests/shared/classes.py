@@ -1,7 +1,7 @@
-"""Random classes, objects of them, functions that read and write these, and what happens to them between calls: for
-tests that compare eager and compiled calls.
+"""Random classes and objects, functions that read and write them, and changes between calls: for tests that compare
+eager and compiled calls.
 
-A `World` is made of a seed, as often as it is needed, and each is the same but for the objects' identity.
+A seed determines a `World`; worlds of one seed differ only in the identity of their objects.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ def slope(function: Callable) -> Callable:
             for tensor in (result if isinstance(result, tuple) else (result,))
             if tensor.is_floating_point()
         )
-        return torch.autograd.grad(total, [leave for leave in leaves if leave.requires_grad], allow_unused=True)
+        return torch.autograd.grad(total, [leaf for leaf in leaves if leaf.requires_grad], allow_unused=True)
 
     return gradients
 

@@ -63,7 +63,7 @@ def gradients(library: Any, results: Any, leaves: Iterable) -> list:
             (summand * library.tensor(random(*summand.shape, seed=k)).to(summand.dtype)).sum()
             for k, summand in enumerate(summands)
         ).backward()
-    return [leave.grad for leave in leaves]
+    return [leaf.grad for leaf in leaves]
 
 
 def compare(

@@ -1,6 +1,4 @@
-"""What tests of the profiler share: a small network's training step, profiled with everything on, and how slices are
-found. Not tests themselves.
-"""
+"""Helpers of the profiler's tests: a fully profiled training step of a small network, and a search for events."""
 
 from __future__ import annotations
 

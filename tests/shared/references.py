@@ -1,4 +1,4 @@
-"""What each pointwise row should give, by NumPy and Python, and where its inputs may lie."""
+"""Reference functions of each pointwise row, in NumPy and Python, and the domain of its inputs."""
 
 from __future__ import annotations
 

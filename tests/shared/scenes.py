@@ -1,5 +1,5 @@
-"""Random scenes: functions that read and write Python's state in several ways, and what happens to that between calls,
-for tests that compare eager and compiled.
+"""Random scenes: functions that read and write Python state in several ways, and changes of that state between calls:
+for tests that compare eager and compiled calls.
 
 A `Part` is one piece of state with functions that read or write it and changes that happen outside; a `Scene` puts some
 together in one function. Both are made of a seed, as often as they are needed. Classes whose own code matters are in

@@ -1,5 +1,4 @@
-"""Work for several threads at once, each with what is right: nothing raises, nothing warns, and the values are those of
-one thread.
+"""Work for several threads at once: each checks that nothing raises or warns and that values equal those of one thread.
 
 A piece of work is a function of (the number of threads, the number of the repeat). `together` runs it, for threads that
 start at the same moment.

@@ -141,7 +141,7 @@ def test_figures_that_the_noise_leaves() -> None:
     assert "1.235" in str(table)
 
 
-def test_what_a_task_is() -> None:
+def test_task_spec() -> None:
     task = TaskSpec("x * 2", "x = 1\ny = 2", label="double", sub_label="small", description="plain")
     assert (
         task.summarize() == "double: small\nplain\nsetup:\n  x = 1\n  y = 2" and TaskSpec("x", "pass").setup_str == ""
@@ -149,7 +149,7 @@ def test_what_a_task_is() -> None:
     assert repr(Measurement(1, [1.0], task)).splitlines()[1:3] == ["double: small", "plain"]
 
 
-def test_what_is_no_statement() -> None:
+def test_invalid_statements() -> None:
     with pytest.raises(ValueError, match="only a `str` stmt"):
         Timer(lambda: 1)
     with pytest.raises(ValueError, match="Python statements"):

@@ -38,7 +38,7 @@ def test_tensorboardx_itself_takes_tensors(numod_first: bool, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_it_writes_scalars(package: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_scalars_are_written(package: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     pytest.importorskip(package)
     if package == "tensorboard":
         monkeypatch.setitem(sys.modules, "tensorboardX", None)

@@ -1,4 +1,4 @@
-"""Copies, pickles, storages and conversions: what shares memory, and what keeps its dtype and order."""
+"""Copies, pickles, storages and conversions: shared memory, dtypes and memory order."""
 
 import copy
 import pickle
@@ -58,7 +58,7 @@ def test_casts_take_a_memory_format():
     assert x.float(memory_format=numod.channels_last).is_contiguous(memory_format=numod.channels_last)
 
 
-def test_what_asarray_makes_of_tensors_and_buffers():
+def test_asarray_of_tensors_and_buffers():
     x = numod.ones(3, requires_grad=True)
     assert (
         numod.asarray(x, copy=True).grad_fn is not None

@@ -1,4 +1,4 @@
-"""DLPack's capsules: read once, kept alive as long as they are used, and refused where they do not fit."""
+"""DLPack capsules: consumed once, kept alive while in use, refused if unsupported."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_copies_where_asked():
     (5, RuntimeError, "expected an array"), (np.arange(3)[::-1], ValueError, "negative strides"), (np.arange(3, dtype=np.uint64), TypeError, "no dtype"),
     (np.arange(3, dtype=np.uint32), TypeError, "32 bits"),
 ], ids=["number", "reversed", "uint64", "uint32"])  # fmt: skip
-def test_what_does_not_fit_is_refused(arguments, error, words):
+def test_invalid_buffers_are_refused(arguments, error, words):
     with pytest.raises(error, match=words):
         numod.from_dlpack(arguments)
 

@@ -60,6 +60,6 @@ def test_memory_of_others_and_copies() -> None:
         (lambda: numod.FloatStorage(numod.ones(2)), TypeError, "argument type"), (lambda: numod.FloatStorage(-1), RuntimeError, "negative"),
     ],
 )  # fmt: skip
-def test_what_is_no_size_or_sequence(make: object, error: type, message: str) -> None:
+def test_invalid_sizes_and_sequences(make: object, error: type, message: str) -> None:
     with pytest.raises(error, match=message):
         make()

@@ -96,7 +96,7 @@ def test_misaligned_arrays():
     assert numod.from_numpy(fields["b"]).mul(2).tolist() == [2.0, 4.0, 6.0]
 
 
-def test_what_is_no_array_or_has_no_dtype_of_ours():
+def test_invalid_arrays_and_dtypes():
     for value in ([1.0], 3, "text"):
         with pytest.raises(TypeError, match="expected np.ndarray"):
             numod.from_numpy(value)
@@ -269,7 +269,7 @@ def test_a_deep_copy_has_a_gradient_of_its_own():
     assert x.grad.tolist() == [2.0, 2.0]
 
 
-def test_what_was_computed_is_pickled_without_its_history_and_not_copied():
+def test_computed_tensors_pickle_without_history_and_refuse_deepcopy():
     x = numod.ones(2, requires_grad=True)
     y = pickle.loads(pickle.dumps(x * 2))
     assert y.tolist() == [2.0, 2.0] and y.is_leaf and y.grad_fn is None
@@ -459,7 +459,7 @@ def test_ragged_sequences_are_refused(data):
 
 
 @pytest.mark.parametrize("data", ["text", ["a"], None, [None], {"a": 1}, object(), [{}]])
-def test_what_is_no_number_is_refused(data):
+def test_tensor_refuses_data_that_is_not_numeric(data):
     with pytest.raises((TypeError, RuntimeError, ValueError)):
         numod.tensor(data)
 

@@ -362,7 +362,7 @@ def test_a_generator_is_copied_with_its_state():
     (lambda g: g.get_offset(), RuntimeError, "CPU Generator does not use offset"),
     (lambda g: g.set_offset(3), RuntimeError, "CPU Generator does not use offset"),
 ])  # fmt: skip
-def test_what_generators_refuse(call, error, message):
+def test_invalid_generator_arguments(call, error, message):
     generator = numod.Generator().manual_seed(5)
     with pytest.raises(error, match=message):
         call(generator)

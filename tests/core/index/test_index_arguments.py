@@ -1,4 +1,4 @@
-"""Indices of every form: 0-d, empty, NumPy's, of several dtypes; what indexed writes and gathers do with them."""
+"""Indices of every form (0-d, empty, NumPy arrays, several dtypes), and indexed writes and gathers with them."""
 
 import pytest
 

@@ -71,7 +71,7 @@ def test_gradients(equation: str) -> None:
     ("ij,jk->ik", ((2, 3), (4, 5)), "do not broadcast"), ("ij->ik", ((2, 3),), "does not appear"), ("ij->ii", ((2, 3),), "more than once"), ("ii->i", ((2, 3),), "repeated for operand"), ("ij,j", ((2, 3),), "fewer operands"),
     ("ij", ((2, 3, 4),), "does not match the number of dimensions"), ("i$->i", ((2, 3),), "invalid subscript"),
 ])  # fmt: skip
-def test_what_einsum_refuses(equation: str, shapes: tuple, text: str) -> None:
+def test_invalid_einsum_arguments(equation: str, shapes: tuple, text: str) -> None:
     with pytest.raises(RuntimeError, match=text):
         numod.einsum(equation, *(numod.ones(shape) for shape in shapes))
 

@@ -68,7 +68,7 @@ def test_layouts() -> None:
         np.testing.assert_allclose(linalg.inv(tensor).numpy(), np.linalg.inv(tensor.numpy()), rtol=1e-10)
 
 
-def test_what_is_refused_says_where() -> None:
+def test_errors_name_the_failing_matrix() -> None:
     singular = numod.stack([numod.eye(2), numod.ones(2, 2)])
     with pytest.raises(linalg.LinAlgError, match=r"linalg.inv: \(Batch element 1\): The diagonal element 2 is zero"):
         linalg.inv(singular)

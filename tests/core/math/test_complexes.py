@@ -164,7 +164,7 @@ def test_views_that_cannot_be() -> None:
         numod.zeros(2).imag  # noqa: B018
 
 
-def test_what_backward_keeps_may_not_be_written_through_a_part() -> None:
+def test_writes_through_real_to_saved_values_are_refused() -> None:
     x = numod.tensor([1 + 2j], requires_grad=True)
     y = x * 1
     z = y * y

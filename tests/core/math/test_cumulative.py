@@ -48,7 +48,7 @@ def test_gradient_along_one_dimension_of_integers_and_its_own() -> None:
         ({"dim": 0, "edge_order": 2}, "at least edge_order"),
     ],
 )
-def test_what_gradient_refuses(options: dict, text: str) -> None:
+def test_invalid_arguments_of_gradient(options: dict, text: str) -> None:
     with pytest.raises(RuntimeError, match=text):
         numod.gradient(numod.ones(2, 3), **options)
 

@@ -83,7 +83,7 @@ def test_arithmetic_of_two_numbers_gives_a_tensor(name, numbers, expected):
     assert result.dtype is expected.dtype and result.shape == () and result == expected
 
 
-def test_what_arithmetic_of_numbers_refuses():
+def test_invalid_arithmetic_with_numbers():
     assert numod.div(7, 2, rounding_mode="trunc").item() == 3 and numod.add(1, 2, alpha=3).item() == 7
     with pytest.raises(RuntimeError, match="Subtraction"):
         numod.sub(True, True)

@@ -223,7 +223,7 @@ def test_out_is_resized_with_a_warning():
     lambda x: x.repeat_interleave(1, 0), lambda x: x[:, :1].repeat_interleave(3, 1), lambda x: x[:, ::2].ravel(), lambda x: nn.functional.pixel_shuffle(x[None], 1),
     lambda x: nn.functional.pixel_unshuffle(x[None], 1), lambda x: numod.histogram(numod.rand(4), x[0]).bin_edges, lambda x: x[0, 0].sum_to_size(()),
 ])  # fmt: skip
-def test_what_pytorch_copies_shares_no_memory(copy):
+def test_functions_that_copy_share_no_memory(copy):
     x = numod.arange(6.0).reshape(2, 3)
     copy(x).add_(7)
     assert x.tolist() == [[0, 1, 2], [3, 4, 5]]

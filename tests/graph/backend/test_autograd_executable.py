@@ -482,7 +482,7 @@ def test_gradients_of_results_beside_the_used_one_are_memory_of_their_own() -> N
         assert weight.grad.min() == weight.grad.max()
 
 
-def test_what_is_returned_beside_a_loss_keeps_the_history_that_its_backward_pass_left() -> None:
+def test_outputs_beside_a_loss_keep_their_history_after_its_backward() -> None:
     def run(wrap: object) -> list:
         w, v, z = (nn.Parameter(numod.ones(2) * k) for k in (1.0, 2.0, 3.0))
 

@@ -1,4 +1,4 @@
-"""Compiled functions in threads, after forks, in other processes, and where memory moves or a check fails."""
+"""Compiled functions in threads, after forks, in other processes, and when memory moves or a check fails."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_threads(linked: bool | None) -> None:
 
 
 @pytest.mark.parametrize("work", [lambda x: x * 2, lambda x: numod.rand(3) + x])
-def test_what_a_function_has_another_thread_compute_is_not_frozen(work: Callable) -> None:
+def test_results_of_other_threads_are_not_frozen(work: Callable) -> None:
     def function(x: numod.Tensor) -> numod.Tensor:
         with ThreadPoolExecutor(1) as pool:
             return pool.submit(work, x).result() + 1
@@ -131,7 +131,7 @@ def test_a_failed_check_of_a_native_function_changes_nothing() -> None:
     assert native.recorded == 1
 
 
-def test_what_a_call_on_the_host_raises_reaches_the_function() -> None:
+def test_errors_of_host_calls_are_raised() -> None:
     """A matrix has no factorization at a run: the function handles the error, and earlier writes are undone."""
     for linked in (True, False):
         count = numod.zeros(2), numod.zeros(2)

@@ -183,7 +183,7 @@ def test_the_short_way_takes_structures_and_named_arguments() -> None:
         assert compiled.__call__ != compiled._call
 
 
-def test_what_closures_hold_and_code_is_compared_by_the_native_function() -> None:
+def test_native_guards_compare_closures_and_code() -> None:
     factor, w = numod.tensor(2.0), numod.ones(3, requires_grad=True)
 
     def slope(x: numod.Tensor) -> numod.Tensor:

@@ -1,7 +1,6 @@
-"""Compiled functions whose recording other threads disturb: the lock, what others see meanwhile, and what is left for the
-next call.
+"""Recording while other threads call the function: the lock, the results of the other threads, and the next call.
 
-What a function tells its test goes into queues in C, which guards do not look into.
+The functions send messages to their test through C queues, which guards do not inspect.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ def test_attributes_go_on(buffer: bool, linked: bool | None) -> None:
     assert numod.allclose(dict(eager.named_buffers()).get("seen", X), dict(compiled.named_buffers()).get("seen", X))
 
 
-def test_who_sets_or_reads_them_outside_is_heard() -> None:
+def test_reads_and_writes_outside_are_noticed() -> None:
     eager, other = pair()
     compiled = compile(lambda x: other(x), options={"linked": False})
     reader = compile(lambda x: other.seen + x, options={"linked": False})

@@ -1,6 +1,4 @@
-"""Numbers that a compiled function counts on in Python: they are kept, but nothing that it computes may depend on
-them.
-"""
+"""Python counters in a compiled function: they are updated, and no computed value may depend on them."""
 
 from __future__ import annotations
 
@@ -369,7 +367,7 @@ def test_numbers_that_are_places_and_values(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CONDITIONS)
-def test_what_numbers_are_compared_with_is_checked(name: str) -> None:
+def test_operands_of_comparisons_are_guarded(name: str) -> None:
     state, use = {"step": 0}, CONDITIONS[name]
 
     def branching(x: numod.Tensor) -> numod.Tensor:
@@ -434,7 +432,7 @@ def test_a_divisor_that_becomes_zero_raises(use: Callable) -> None:
                 compiled(x, 9 - m, m)
 
 
-def test_what_is_not_a_number_is_one_value() -> None:
+def test_nan_is_one_value() -> None:
     compiled = compile(lambda x, scale: x * scale)
     for _ in range(4):
         assert np.isnan(compiled(numod.ones(1), float("nan")).numpy()).all()

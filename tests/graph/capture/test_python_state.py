@@ -1,6 +1,4 @@
-"""What a compiled function changes in Python: tensors that it puts in the place of others are kept, everything else is
-refused at its line.
-"""
+"""Python state that a compiled function changes: replaced tensors are stored, any other change raises at its line."""
 
 from __future__ import annotations
 
@@ -211,7 +209,7 @@ def on_the_function(_: object) -> None:
         (object, on_the_function),
     ],
 )
-def test_other_state_is_refused(make: Callable, change: Callable) -> None:
+def test_unsupported_state_is_refused(make: Callable, change: Callable) -> None:
     compiled = compile(counting_in(make(), change))
     with pytest.raises(RuntimeError, match="cannot repeat"):
         for _ in range(20):

@@ -1,4 +1,4 @@
-"""Recorded programs against the functions they were recorded from, and what they refuse."""
+"""Recorded programs against their functions, and the inputs that they refuse."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_reading_a_value_is_refused_while_recording() -> None:
             trace(read, numod.ones(2))
 
 
-def test_other_shapes_and_dtypes_are_refused() -> None:
+def test_unrecorded_shapes_and_dtypes_are_refused() -> None:
     program = trace(lambda x: x * 2, numod.ones(3))
     with pytest.raises(RuntimeError, match=r"recorded as \(3,\).*got \(4,\)"):
         program(numod.ones(4))

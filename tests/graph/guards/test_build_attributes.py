@@ -134,7 +134,7 @@ def test_attributes_of_tensors() -> None:
         lambda x: x * x._version,
     ],
 )
-def test_what_nothing_compares_from_call_to_call_is_refused(function: Callable) -> None:
+def test_values_without_a_guard_are_refused(function: Callable) -> None:
     with pytest.raises(RuntimeError, match="which may have another value at the next call"):
         compile(function)(X)
 
@@ -298,7 +298,7 @@ def test_attributes_that_are_asked_for_by_their_dictionary() -> None:
             assert equal(reached(X), X * (value or 1.0)) and equal(by_reader(X, other), X * (value or 1.0))
 
 
-def test_what_a_module_gives_for_missing_names_and_its_own_names() -> None:
+def test_module_getattr_for_missing_and_defined_names() -> None:
     module = types.ModuleType("lazily")
     module.rate = 4.0
     module.__getattr__ = eval("lambda name: rate", vars(module))

@@ -1,4 +1,4 @@
-"""Classes that a compiled function reaches: other methods, bases, metaclasses, and objects given another class."""
+"""Guards on classes: changed methods, bases and metaclasses, and objects whose class changes."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_classes_that_are_registered_with_an_abstract_one(kind: type | None, mat
     assert equal(compiled(X), X * 2) and equal(compiled(X), X * 2)
 
 
-def test_what_a_metaclass_says_and_holds() -> None:
+def test_methods_and_attributes_of_a_metaclass() -> None:
     class Meta(type):
         rate, known = 2.0, False
 

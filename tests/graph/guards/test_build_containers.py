@@ -34,7 +34,7 @@ def test_results_of_a_cache_that_is_cleared_are_computed_again() -> None:
         assert equal(compiled(X), X * (0.0 if k < 5 else 10.0))
 
 
-def test_what_methods_of_containers_are_bound_to() -> None:
+def test_bound_methods_of_containers() -> None:
     settings: dict[str, float] = {"factor": 2.0}
     get, count = settings.get, settings.__len__
     compiled = compile(lambda x: x * get("factor", 1.0) + count())
@@ -110,7 +110,7 @@ def test_shapes_and_objects_of_arrays() -> None:
     assert equal(compiled(X), X * 15)
 
 
-def test_what_a_dictionary_makes_of_missing_keys() -> None:
+def test_missing_keys_of_dictionaries() -> None:
     made = defaultdict(lambda: 2.0)
     compiled = compile(lambda x: x * made["factor"])
     assert equal([compiled(X), compiled(X)], [X * 2, X * 2])

@@ -137,7 +137,7 @@ def test_the_order_in_which_arguments_are_named() -> None:
         assert list(compiled(**{name: 1.0 for name in names})[0]) == list(names)
 
 
-def test_what_a_method_of_the_librarys_is_bound_to() -> None:
+def test_bound_methods_of_library_objects() -> None:
     class Scaled(numod.autograd.Function):
         @staticmethod
         def forward(ctx: object, x: numod.Tensor) -> numod.Tensor:
@@ -193,7 +193,7 @@ def test_flags_of_objects_of_pythons_library() -> None:
         lambda x: x * len(os.getcwd()),
     ],
 )
-def test_what_is_read_of_the_disk_is_refused(ask: Callable) -> None:
+def test_reading_files_is_refused(ask: Callable) -> None:
     with pytest.raises(RuntimeError, match="may have another value at the next call|a new value at every use"):
         compile(ask)(X)
 

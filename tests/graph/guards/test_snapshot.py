@@ -482,7 +482,7 @@ def test_a_flag_in_a_buffer_is_a_guard(flag: float) -> None:
     assert compiled.recorded == 2
 
 
-def test_what_is_written_given_or_counted_is_no_flag() -> None:
+def test_written_passed_and_counted_values_are_not_flags() -> None:
     count, weight = numod.zeros(()), numod.ones(2)
 
     def written(x: numod.Tensor) -> numod.Tensor:

@@ -72,7 +72,7 @@ def test_layers_with_weights_of_their_own_are_turns_too() -> None:
     assert numod.allclose(numod.tensor(losses[0]), numod.tensor(losses[1]), rtol=1e-5)
 
 
-def test_what_is_found() -> None:
+def test_repeated_steps_become_a_run() -> None:
     keys = "xabababababyccccccccz"
     assert [run for run in repeated_runs(keys) if run.trip_count > 1] == [
         RepeatedRun(1, 2, 5),

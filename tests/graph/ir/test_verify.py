@@ -1,4 +1,4 @@
-"""The verifier accepts recorded programs and reports what is wrong with others."""
+"""The verifier accepts recorded programs and reports errors in invalid ones."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_layouts_of_a_table_begun_anew_are_the_same(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("message", BROKEN)
-def test_what_is_wrong_is_named(message: str) -> None:
+def test_invalid_programs_are_reported(message: str) -> None:
     recorded = program()
     BROKEN[message](recorded)
     with pytest.raises(ValueError, match=message):

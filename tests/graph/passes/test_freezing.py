@@ -184,7 +184,7 @@ def test_sizes_share_what_is_frozen(dynamic: bool | None) -> None:
         same(model, frozen, numod.randn(rows, 64))
 
 
-def test_what_the_call_writes_is_not_frozen() -> None:
+def test_written_tensors_are_not_frozen() -> None:
     model = nn.Sequential(nn.Linear(8, 6), nn.BatchNorm1d(6)).train()
     eager, x = copy.deepcopy(model), numod.randn(16, 8)
     frozen = freeze(model)

@@ -152,7 +152,7 @@ def test_features_or_rows_or_images_are_shared_out(shape: tuple) -> None:
     assert names(lambda x: F.relu(F.conv2d(x, w, b, padding=1) + r), data(*shape)) == ["convolution_add_relu"]
 
 
-def test_what_is_not_finite() -> None:
+def test_infinities_and_nans() -> None:
     """Infinite weights are not multiplied by padding zeros: border elements are corrected before the epilogue."""
     x, w = X.numpy().copy(), W.numpy().copy()
     x[0, 2, 0, 4], x[1, 1, 5, 5], w[3, 1, 0, 0], w[5, 0, 2, 2] = np.inf, np.nan, np.inf, -np.inf

@@ -102,7 +102,7 @@ def test_two_results_are_two_tensors() -> None:
             assert b.all()
 
 
-def test_what_changes_nothing_is_left_out() -> None:
+def test_no_op_steps_are_removed() -> None:
     x = numod.randn(3, 4)
     assert names(steps(lambda: (((x * 1).contiguous() / 1).view(3, 4) ** 1).exp())) == ["exp"]
 

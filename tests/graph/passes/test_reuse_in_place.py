@@ -41,7 +41,7 @@ def test_layers_share_one_stretch_of_memory() -> None:
     assert "<- tanh(" in executable.explain()
 
 
-def test_what_is_used_again_is_kept() -> None:
+def test_values_used_later_are_not_overwritten() -> None:
     def function(x: numod.Tensor) -> numod.Tensor:
         y = x @ x.t()
         return (y.tanh() @ y).relu() @ y
@@ -49,7 +49,7 @@ def test_what_is_used_again_is_kept() -> None:
     assert overwritten(ready(function, X)) == 1
 
 
-def test_what_is_seen_in_another_order_is_kept() -> None:
+def test_values_read_in_another_order_are_not_overwritten() -> None:
     def function(x: numod.Tensor) -> numod.Tensor:
         y = x @ x.t()
         return (y + y.t() * 2) @ x

@@ -131,7 +131,7 @@ def test_an_object_that_is_also_returned_is_the_same() -> None:
         numod.testing.assert_close(loss, eager(numod.ones(2, 3) * k)[1])
 
 
-def test_what_methods_of_kept_distributions_compute_and_draw() -> None:
+def test_methods_of_stored_distributions() -> None:
     class Policy(Keeping):
         def forward(self, x: numod.Tensor) -> tuple:
             self.last = Normal(self.layer(x), numod.ones(4))
@@ -186,7 +186,7 @@ def a_number_of_a_tensor(net: nn.Module, h: numod.Tensor) -> None:
         a_number_of_a_tensor,
     ],
 )
-def test_what_others_would_see_stays_eager(keep: Callable) -> None:
+def test_visible_side_effects_run_eagerly(keep: Callable) -> None:
     class Net(Keeping):
         def __init__(self, make: Callable) -> None:
             super().__init__(make)

@@ -99,7 +99,7 @@ def test_beside_results_that_require_gradients() -> None:
         )
 
 
-def test_where_a_check_finds_another_value() -> None:
+def test_failed_check_of_a_scalar() -> None:
     compiled = compile(lambda x, mask: x[mask].sum().item())
     for mask in ([True, False], [True, True], [False, True], [False, False]):
         assert compiled(numod.tensor([1.0, 2.0]), numod.tensor(mask)) == sum(

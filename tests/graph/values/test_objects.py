@@ -112,7 +112,7 @@ def test_slots_of_all_bases_and_private_ones() -> None:
     }
 
 
-def test_what_has_memory_that_only_c_knows_is_not_made_again() -> None:
+def test_objects_with_c_state_are_not_copied() -> None:
     kinds = [
         type("Kind", (base,), {}) for base in (np.ndarray, Exception, array.array, bytearray, weakref.ref, deque, set)
     ]
@@ -311,7 +311,7 @@ def test_a_users_code_runs_as_often_as_the_function_runs_it(kind: type) -> None:
         assert compiled(X).tolist() == [float(k)] * 2 and kind.count == k * (2 if kind is Items else 1)
 
 
-def test_what_a_descriptor_reads_is_guarded() -> None:
+def test_values_read_by_a_descriptor_are_guarded() -> None:
     class Scaled:
         scale = 2.0
 
@@ -333,7 +333,7 @@ def test_what_a_descriptor_reads_is_guarded() -> None:
         assert [compiled(X).tolist() for _ in range(2)] == [[function()] * 2] * 2
 
 
-def test_what_is_cached_in_an_object_is_computed_once() -> None:
+def test_cached_properties_are_computed_once() -> None:
     class Kind:
         count = 0
 

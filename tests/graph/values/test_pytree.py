@@ -37,7 +37,7 @@ def test_leaves_are_replaced_in_copies() -> None:
     assert output.parts[1][1]["k"].x == 5
 
 
-def test_what_changes_in_containers_is_found() -> None:
+def test_changed_returns_the_kind_of_the_changed_container() -> None:
     structures = (Output(X), [X], {"a": X})
     before = pytree.contents(structures)
     assert pytree.changed(before) is None
@@ -75,7 +75,7 @@ def test_data_classes_come_and_go(linked: bool | None) -> None:
         lambda d, x: setattr(d["o"], "loss", x),
     ],
 )
-def test_what_is_put_into_an_argument_is_refused(change: object) -> None:
+def test_writes_into_container_arguments_are_refused(change: object) -> None:
     compiled = compile(lambda d: (change(d, d["x"] * 2), d["x"] + 1)[1], fullgraph=True)
     with pytest.raises(RuntimeError, match="the contents of an argument, a (dict|list|Output), change"):
         for k in range(3):
@@ -93,7 +93,7 @@ class Shifted(Output):
 
 
 @pytest.mark.parametrize("linked", [False, None])
-def test_what_a_data_class_has_besides_its_fields(linked: bool | None) -> None:
+def test_attributes_of_a_data_class_besides_its_fields(linked: bool | None) -> None:
     compiled = compile(lambda batch: batch.shifted(), options={"linked": linked})
     for k in range(8):
         batch, SHIFT[0] = Shifted(X + k), 1.0 + k // 6

@@ -1,4 +1,4 @@
-"""Vector registers: what is written in them, compiled for each kind of processor."""
+"""Vector registers: formulas compiled for each kind of processor."""
 
 from __future__ import annotations
 

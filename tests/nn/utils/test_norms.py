@@ -101,7 +101,7 @@ def test_an_old_state_of_spectral_norm_gives_the_weight_it_had():
     assert old == state
 
 
-def test_what_is_refused():
+def test_invalid_arguments_are_refused():
     layer = utils.weight_norm(nn.Linear(2, 2))
     with pytest.raises(RuntimeError, match="Cannot register two weight_norm hooks on the same parameter weight"):
         utils.weight_norm(layer)

@@ -158,7 +158,7 @@ def test_buffers_conversion_and_pickling():
     assert list(module._buffers) == ["mean"] and pickle.loads(pickle.dumps(module)).mean.tolist() == [1.0, 1.0]
 
 
-def test_what_a_parametrization_may_not_do():
+def test_invalid_parametrizations_are_refused():
     class Bad(nn.Module):
         def forward(self, x):
             return x[0]

@@ -201,7 +201,7 @@ def test_empty():
 def test_memory(causal):
     """Far from the 16 MB that all scores would take, forward and backward."""
     q, k, v = [tensor.requires_grad_() for tensor in tensors((2048, 8), (2048, 8), (2048, 8), dtype=np.float32)]
-    attention(q, k, v).sum().backward()  # compile
+    attention(q, k, v, is_causal=causal).sum().backward()  # compile
     tracemalloc.start()
     attention(q, k, v, is_causal=causal).sum().backward()
     peak = tracemalloc.get_traced_memory()[1]

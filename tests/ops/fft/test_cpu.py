@@ -102,7 +102,7 @@ def test_threads_share_groups() -> None:
 
 
 @pytest.mark.cpu_only
-def test_what_is_numpy_s() -> None:
+def test_shapes_left_to_numpy() -> None:
     device, kind = numod.device("cpu"), numod.complex64
     assert cpu.complex_rows(kind, device, LANES, 64, 1, False, 1.0)
     for rows, n in ((LANES - 1, 64), (LANES, 11 * LANES), (LANES, 8192), (LANES, LANES // 2)):

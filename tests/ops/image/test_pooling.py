@@ -172,7 +172,7 @@ def test_values_alone_are_those_that_come_with_indices(ndim, kernel, stride, pad
     np.testing.assert_array_equal(pool(numod.tensor(x), kernel, stride, padding, dilation).numpy(), values.numpy())
 
 
-def test_of_several_nans_the_last_is_the_place():
+def test_index_of_the_last_nan_is_returned():
     x = numod.tensor([[[[1.0, np.nan, 3.0, np.nan, 2.0]]]])
     assert F.max_pool2d(x, (1, 5), return_indices=True)[1].item() == 3
     assert F.adaptive_max_pool2d(x, 1, return_indices=True)[1].item() == 3

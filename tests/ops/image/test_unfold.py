@@ -58,7 +58,7 @@ def test_gradients(kernel: tuple, dilation: tuple, padding: tuple, stride: tuple
         assert check(lambda c: F.fold(c, (4, 5), kernel, dilation, padding, stride) ** 2, (columns,))
 
 
-def test_what_holds_no_numbers_or_only_truths() -> None:
+def test_empty_and_bool_inputs() -> None:
     assert F.unfold(numod.ones(0, 2, 4, 4), 2).shape == (0, 8, 9) and F.fold(numod.ones(0, 4, 9), (4, 4), 2).shape == (
         0,
         1,

@@ -149,7 +149,7 @@ def test_sums_over_rows_are_computed_only_on_demand() -> None:
 
 
 @pytest.mark.parametrize("norm, shape", [(op.row_norm, (2, 3)), (op.channel_norm, (2, 3, 1))])
-def test_other_dtypes_are_refused(norm: op.Norm, shape: tuple) -> None:
+def test_unsupported_dtypes_are_refused(norm: op.Norm, shape: tuple) -> None:
     with pytest.raises(NotImplementedError, match="not implemented for 'Long'"):
         norm.apply((numod.ones(shape, dtype=numod.int64), None, None), (EPS,))
     with pytest.raises(RuntimeError, match="expected scalar type Float"):

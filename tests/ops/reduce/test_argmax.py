@@ -133,7 +133,7 @@ def test_bool_and_half():
     agree(x, numod.tensor(x), 1)
 
 
-def test_nothing_and_one_element():
+def test_empty_and_single_element_inputs():
     assert [tensor.item() for tensor in numod.tensor(3.0).max(0)] == [3.0, 0] and numod.tensor(3.0).argmax(
         0
     ).item() == 0

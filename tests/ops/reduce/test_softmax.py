@@ -54,7 +54,7 @@ def test_values(name, dim, dtype):
     [((3, 5, 140), 1), ((40, 8), 0), ((2, 7, 3, 5), 1), ((300, 5), 1), ((7, 19, 17), 2), ((96, 1), 1), ((131, 32), 1)],
 )
 @pytest.mark.parametrize("name", REFERENCES)
-def test_by_neighbouring_places(name, shape, dim, dtype):
+def test_softmax_along_strided_dimensions(name, shape, dim, dtype):
     x, g = data(*shape, dtype=dtype), data(*shape, dtype=dtype, seed=1)
     tensor = numod.tensor(x, requires_grad=True)
     result = getattr(tensor, name)(dim)
