@@ -199,7 +199,7 @@ def _load_model(target: str) -> Callable:
     if isinstance(value, type) or not (isinstance(value, Module) or _is_compiled(value)):
         value = _made(value)
     if not (isinstance(value, Module) or _is_compiled(value)):
-        raise CommandError(f"{target} is no model, but {type(value).__name__}")
+        raise CommandError(f"{target} is not a model, but {type(value).__name__}")
     return value
 
 

@@ -41,7 +41,7 @@ def _cell(tag: str, content: object, column: int) -> str:
 
 
 def tree(title: str, inner: str, is_open: bool = True) -> str:
-    """A line that opens to what is in it; the title is text, `inner` HTML."""
+    """A line that opens to show its contents; the title is text, `inner` HTML."""
     if not inner:
         return element("div", escaped(title), "margin-left:1.1em;font-family:monospace")
     summary = element("summary", escaped(title), "font-family:monospace;cursor:pointer")

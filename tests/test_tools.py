@@ -229,7 +229,7 @@ BAD = {
     ("warmup", "numod.nn:Identity", "--input", "1x2"): "expected a shape such as 1,3,32,32",
     ("warmup", "numod.nn:Identity", "1", "--dtype", "float31"): "there is no dtype 'float31'",
     ("warmup", "numod.nn:Identity", "1", "--dtype", "int8", "int8"): "expected one dtype for all inputs, or 1, got 2",
-    ("summary", "numod.nn:functional", "1"): "is no model, but module",
+    ("summary", "numod.nn:functional", "1"): "is not a model, but module",
     ("summary", "numod.nn"): "expected FILE.py, or MODULE:NAME",
     ("cache", "pack", "nowhere/a.tar.gz"): "/nowhere\n",
     ("cache", "unpack", "nowhere.tar.gz"): "nowhere.tar.gz",

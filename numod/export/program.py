@@ -287,7 +287,7 @@ def _dynamic(text: Any, program: Program, tensors: dict[str, Tensor]) -> Dynamic
     if dynamic.sizes_of(examples, [*map(str, range(len(examples)))]) != example_sizes or str(
         dynamic.program(example_sizes)
     ) != str(program):
-        raise ValueError("its dynamic dimensions are not those of its program")
+        raise ValueError("its dynamic dimensions do not match its program")
     return dynamic
 
 
@@ -326,7 +326,7 @@ def _loaded(program: Program, about: Any, tensors: dict[str, Tensor]) -> Exporte
         isinstance(name, Value) and name in program.held for name in names
     )
     if not known or len(set(names.values())) != len(names) or not set(parameters) <= set(names.values()):
-        raise ValueError("its names are not those of its tensors")
+        raise ValueError("its names do not match its tensors")
     leaves: list[Value] = []
     _leaves(about["spec"], leaves)
     examples = tuple([tensors[f"{_EXAMPLE}{k}"] for k in range(len(program.inputs))])
@@ -335,7 +335,7 @@ def _loaded(program: Program, about: Any, tensors: dict[str, Tensor]) -> Exporte
         for example, value in zip(examples, program.inputs)
     )
     if [leaf.number for leaf in leaves] != list(range(len(program.inputs))) or len(inputs) != len(leaves) or not fits:
-        raise ValueError("its arguments are not those of its program")
+        raise ValueError("its arguments do not match its program")
     args, kwargs = about["spec"]
     if type(args) is not tuple or type(kwargs) is not dict:
         raise ValueError("its arguments are invalid")

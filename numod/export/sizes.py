@@ -213,7 +213,7 @@ def terms_of(written: Any, symbols: int) -> Terms:
         fits = fits and type(term[0]) is int and abs(term[0]) <= _MAX_COEFFICIENT
         fits = fits and all(type(power) is int and 0 <= power <= polynomial.MAX_EXPONENT for power in term[1])
     if not fits:
-        raise ValueError("a size is no polynomial of the dynamic dimensions")
+        raise ValueError("a size is not a polynomial of the dynamic dimensions")
     return tuple([(coefficient, tuple(powers)) for coefficient, powers in written])
 
 

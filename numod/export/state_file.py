@@ -11,6 +11,7 @@ from typing import Any
 
 from ..core.tensor import Tensor
 from ..serialization import load_file, load_metadata
+from .interface import STREAM
 
 STATE = "numod.state"  # in the file's metadata
 _PLAIN = (bool, int, float, str, type(None))
@@ -46,7 +47,7 @@ def read_state(f: str | os.PathLike) -> dict[str, dict[str, Any]]:
         state_dicts[name] = {
             key.removeprefix(prefix): tensor
             for key, tensor in tensors.items()
-            if key.startswith(prefix) and not key.startswith(optimizers) and key != "generator"
+            if key.startswith(prefix) and not key.startswith(optimizers) and key != STREAM
         }
     for name, optimizer in about["optimizers"].items():
         state_dicts[name] = _optimizer_state(name, optimizer, tensors)

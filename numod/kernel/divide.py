@@ -76,7 +76,7 @@ def _captured(loop: ast.For, names: list[ast.Name], sums: list[ast.Name], variab
     if summed:
         raise ValueError(
             "iterations of a parallel loop must be independent, but these accumulate into "
-            f"{', '.join(sorted(summed))}; let each write an element of its own, and sum those"
+            f"{', '.join(sorted(summed))}; let each write its own element, and sum those"
         )
     stored = {name.id for name in names if isinstance(name.ctx, ast.Store)}
     return sorted(

@@ -117,7 +117,7 @@ def _header(text: bytes) -> tuple[str, dict[str, int]]:
         header = json.loads(text.decode("ascii"))
         pack_maker, levels = header["made"], header["levels"]
     except (ValueError, RecursionError, KeyError, TypeError):
-        raise Malformed("its header is not that of a pack") from None
+        raise Malformed("its header is not the header of a pack") from None
     if not (
         type(pack_maker) is str
         and type(levels) is dict

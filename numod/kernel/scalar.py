@@ -16,7 +16,9 @@ def scalar(function: object) -> object:
     """Make a function callable from kernels, by its name: two modules cannot both define one."""
     known = functions.setdefault(function.__name__, function)
     if known.__module__ != function.__module__:
-        raise NameError(f"kernels know {function.__name__} of {known.__module__}; rename that of {function.__module__}")
+        raise NameError(
+            f"{known.__module__} already defines the scalar {function.__name__}; rename that of {function.__module__}"
+        )
     functions[function.__name__] = function
     return function
 

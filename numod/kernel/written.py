@@ -2,8 +2,8 @@
 
 `for k in written(2):` becomes its body twice, with 0 and 1 in the place of k.
 
-What a GPU's thread holds in an array is in registers only where every index is a constant. LLVM unrolls loops over it
-that are short; not long ones.
+The elements of a GPU thread's local array are in registers only if every index is a constant. LLVM unrolls short loops
+by itself, but not long ones.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .syntax import parsed
 
 
 def written_out(text: str) -> str:
-    """The text with its loops over `written(...)`, of numbers as `range` takes them, written out."""
+    """The text with its loops over `written(...)`, which has the arguments of `range`, written out."""
     return ast.unparse(_Loops().visit(parsed(text))) + "\n"
 
 

@@ -68,11 +68,11 @@ class Callbacks:
     @contextmanager
     def removed_cbs(self, cbs: Iterable | Callback | type | None) -> Iterator[Callbacks]:
         """Context without some callbacks, or without all of a class."""
-        wanted = as_list(cbs)
+        unwanted = as_list(cbs)
         removed = [
             registered
             for registered in self.cbs
-            if any(isinstance(registered, cb) if isinstance(cb, type) else registered is cb for cb in wanted)
+            if any(isinstance(registered, cb) if isinstance(cb, type) else registered is cb for cb in unwanted)
         ]
         self.remove_cbs(removed)
         try:

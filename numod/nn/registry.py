@@ -224,8 +224,8 @@ def _warn(class_and_name: tuple[type, str], value: list | dict, part: Any) -> No
     container, part_name = type(value).__name__, type(part).__name__
     replacement = ("Parameter" if part_name == "Parameter" else "Module") + ("List" if container == "list" else "Dict")
     warnings.warn(
-        f"{owner.__name__}.{name} is a {container} holding a {part_name}: what is in it is not registered, so "
+        f"{owner.__name__}.{name} is a {container} holding a {part_name}: its contents are not registered, so "
         "parameters(), to() and "
-        f"state_dict() will not see it. Use nn.{replacement}; if it is meant to stay outside, a tuple says so.",
+        f"state_dict() will not see it. Use nn.{replacement}, or a tuple to keep it unregistered.",
         stacklevel=5,
     )

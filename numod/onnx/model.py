@@ -13,7 +13,7 @@ from .program import TRAINING, Program
 from .tensors import as_tensor
 
 
-_MOST_PARTS = 64  # parts of a tensor's name; all but the last name nested modules
+_MAX_PARTS = 64  # parts of a tensor's name; all but the last are names of nested modules
 
 
 class Scope(Module):
@@ -33,11 +33,11 @@ class Value:
 
 
 class OnnxModule(Module):
-    """The model of an ONNX file, as `numod.onnx.load` makes it.
+    """The model of an ONNX file, as `numod.onnx.load` returns it.
 
-    Call it with the graph's inputs, by position or by name. It gives the graph's output, or a tuple of several. In
-    evaluation mode, as loaded, it computes what the file says. In training mode, BatchNormalization uses and updates
-    batch statistics and Dropout drops, whatever form the file has them in.
+    Call it with the graph's inputs, by position or by name. It returns the graph's output, or a tuple of several. In
+    evaluation mode, the mode after loading, it computes what the file describes. In training mode, BatchNormalization
+    uses and updates batch statistics and Dropout drops, in whatever form the file has them.
     """
 
     def __init__(self, name: str, inputs: Sequence[Value], outputs: Sequence[Value]) -> None:
@@ -74,21 +74,17 @@ class OnnxModule(Module):
 
 
 def identifier(name: str) -> str:
-    """`name` with underscores for what no Python name may have."""
+    """`name` with underscores in place of characters that Python names cannot have."""
     name = re.sub(r"\W", "_", name)
     return name if name and not name[0].isdigit() else f"_{name}"
 
 
 def add_tensor(root: Module, name: str, value: Tensor, trained: bool, persistent: bool = True) -> tuple[Module, str]:
-    """Register `value` as a parameter or buffer below `root`, at the path that its name in the file spells.
+    """Register `value` as a parameter or buffer below `root`, at the path that its name in the file describes.
 
     Returns the module that has it and its name there. Names that are taken get a number.
     """
-    *parents, leaf = _path_parts(name)
-    module = root
-    for part in parents:
-        module = _scope(module, part)
-    leaf = _free_name(module, leaf)
+    module, leaf = _parent(root, name)
     if trained:
         module.register_parameter(leaf, Parameter(value))
     else:
@@ -98,24 +94,30 @@ def add_tensor(root: Module, name: str, value: Tensor, trained: bool, persistent
 
 def add_layer(root: Module, path: str, layer: Module) -> tuple[Module, str]:
     """Register `layer` below `root`. Returns its parent and its name there. Names that are taken get a number."""
-    *parents, leaf = _path_parts(path)
-    module = root
-    for part in parents:
-        module = _scope(module, part)
-    leaf = _free_name(module, leaf)
+    module, leaf = _parent(root, path)
     module.add_module(leaf, layer)
     return module, leaf
 
 
+def _parent(root: Module, path: str) -> tuple[Module, str]:
+    """(the module that will hold what is registered at `path`, a free name in it). Missing scopes are added."""
+    *parents, leaf = _path_parts(path)
+    module = root
+    for part in parents:
+        module = _scope(module, part)
+    return module, _free_name(module, leaf)
+
+
 def _path_parts(name: str) -> list[str]:
-    """The names of the modules and of the tensor that the name of a tensor in the file spells."""
+    """The parts of a dotted name, as Python identifiers: names of modules, and at the end that of the tensor."""
     parts = name.split(".")
-    if len(parts) > _MOST_PARTS:
-        raise ValueError(f"the name '{name[:40]}...' has {len(parts)} parts, at most {_MOST_PARTS} are allowed")
+    if len(parts) > _MAX_PARTS:
+        raise ValueError(f"the name '{name[:40]}...' has {len(parts)} parts, at most {_MAX_PARTS} are allowed")
     return [re.sub(r"\W", "_", part) or "_" for part in parts]
 
 
 def _scope(module: Module, part: str) -> Module:
+    """The Scope of this name in a module; a new one, under a free name, if it has none."""
     if type(module._modules.get(part)) is not Scope:
         part = _free_name(module, part)
         module.add_module(part, Scope())
@@ -123,6 +125,7 @@ def _scope(module: Module, part: str) -> Module:
 
 
 def _free_name(module: Module, name: str) -> str:
+    """`name`, with a number if the module has such an attribute."""
     number, candidate = 0, name
     while hasattr(module, candidate):
         number += 1

@@ -56,7 +56,7 @@ class Step:
 
     def _check_outputs(self, count: int) -> None:
         if any(name != UNUSED for name in self.outputs[count:]):
-            raise ValueError(f"the node names {len(self.outputs)} outputs, but the operator gives {count}")
+            raise ValueError(f"the node names {len(self.outputs)} outputs, but the operator returns {count}")
 
     def on_host(self, arguments: list[object]) -> object:
         """The results of the NumPy version; NotImplemented unless there is one and all arguments are arrays."""

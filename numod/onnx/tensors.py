@@ -137,7 +137,7 @@ def _checked_path(name: str, location: str, folder: Path) -> Path:
     if not path.is_relative_to(folder.resolve()):
         raise ValueError(refusal + ", a link to elsewhere")
     if not path.exists():
-        raise FileNotFoundError(f"tensor '{name}': no file '{location}' beside the model")
+        raise FileNotFoundError(f"tensor '{name}': there is no file '{location}' next to the model")
     if not stat.S_ISREG(path.stat().st_mode):
         raise ValueError(refusal)
     return path

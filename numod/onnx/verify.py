@@ -43,7 +43,7 @@ def verify(
             wrong.append(f"{variable.name}: largest difference {differences[variable.name]:.3g}{shapes}")
     if wrong:
         raise VerificationError(
-            "verify: the ONNX model gives other results than the module (rtol "
+            "verify: the results of the ONNX model differ from those of the module (rtol "
             f"{rtol:g}, atol {atol:g}):\n  " + "\n  ".join(wrong)
         )
     return differences

@@ -38,7 +38,7 @@ def read_trace(path: str) -> Trace:
             events = json.load(file)["traceEvents"]
             slices = [event for event in events if event.get("ph") == "X" and "ts" in event and "dur" in event]
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f"{path} is no trace: expected a file NAME.trace.json of numod profile") from error
+            raise ValueError(f"{path} is not a trace: expected a file NAME.trace.json of numod profile") from error
     trace = Trace()
     threads: dict[object, list[dict[str, Any]]] = {}
     for part in slices:

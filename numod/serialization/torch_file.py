@@ -172,7 +172,7 @@ def _legacy_places(
 ) -> tuple[dict[str, np.ndarray], int]:
     """(bytes by storage, end position). For each storage the file has a count of elements and the elements."""
     contents: dict[str, np.ndarray] = {}
-    for key in keys if type(keys) is list else refuse(source.name, "the list of storages is no list"):
+    for key in keys if type(keys) is list else refuse(source.name, "the list of storages is not a list"):
         stored = by_key.get(key) if type(key) is str else None
         if stored is None or stored.kind.kind is None or key in contents:
             refuse(

@@ -61,7 +61,7 @@ class Stored:
         """The elements, on the requested device. Raises ValueError for an unsupported dtype."""
         if self.kind.kind is None:
             hint = (
-                "in PyTorch, save what dequantize() gives"
+                "in PyTorch, save the result of dequantize()"
                 if self.kind.name.startswith("Q")
                 else f"it has {', '.join(dtypes.ALL)}"
             )
@@ -269,9 +269,9 @@ def quantized_tensor(
         scheme = "per_channel_affine_float_qparams" if shifted else "per_channel_affine"
         scale, zero_point = (scale.float(), zero_point.float()) if shifted else (scale.double(), zero_point.long())
     elif type(scale) is not float or type(zero_point) is not int:
-        raise ValueError("a quantized tensor whose scale is no float, or zero point no int")
+        raise ValueError("a quantized tensor whose scale is not a float, or whose zero point is not an int")
     elif not dtypes.RANGES[dtype.integers][0] <= zero_point <= dtypes.RANGES[dtype.integers][1]:
-        raise ValueError(f"a quantized tensor whose zero point, {zero_point}, is no number of its dtype")
+        raise ValueError(f"a quantized tensor whose zero point, {zero_point}, is out of the range of its dtype")
     return wrap_integers(integers, Quantizer(dtype, SCHEMES[scheme], scale, zero_point, axis))
 
 

@@ -138,7 +138,7 @@ def test_outputs_that_an_operator_does_not_give_name_the_node() -> None:
     """ONNX Runtime's operators have no description in the package, so the call counts."""
     nodes = [node("QuickGelu", "x", "y z", name="many", domain="com.microsoft")]
     loaded = numod.onnx.load(model(nodes, {"x": [2]}, ["y"], com_microsoft=1))
-    with pytest.raises(ValueError, match="names 2 outputs, but the operator gives 1") as problem:
+    with pytest.raises(ValueError, match="names 2 outputs, but the operator returns 1") as problem:
         loaded(numod.ones(2))
     assert "'many'" in problem.value.__notes__[0]
 

@@ -72,5 +72,5 @@ def test_a_profile_of_numod_is_read(profiled: profile, tmp_path: Path) -> None:
 def test_files_of_other_formats_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture, text: str) -> None:
     (tmp_path / "a.json").write_text(text)
     assert main(["profile", "--compare", str(tmp_path / "a.json"), str(tmp_path / "a.json")]) == 2
-    assert "is no trace: expected a file NAME.trace.json" in capsys.readouterr().err
+    assert "is not a trace: expected a file NAME.trace.json" in capsys.readouterr().err
     assert main(["profile", "--compare", str(tmp_path / "b.json"), "c"]) == 2 and main(["profile"]) == 2

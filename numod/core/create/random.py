@@ -86,12 +86,15 @@ class Generator:
     def set_state(self, state: Tensor) -> Generator:
         """Continue from a state of `get_state`."""
         if not isinstance(state, Tensor):
-            raise TypeError(f"expected a ByteTensor of 16 elements, as get_state gives, but got {type(state).__name__}")
+            raise TypeError(
+                f"expected a ByteTensor of 16 elements, as get_state returns, but got {type(state).__name__}"
+            )
         if state.dtype not in (dtypes.uint8, dtypes.int64):
-            raise TypeError(f"RNG state must be a ByteTensor, as get_state gives, got {state.dtype}")
-        if (state.dtype, *state.shape) not in ((dtypes.uint8, 16), (dtypes.int64, 2)):  # older versions gave numbers
+            raise TypeError(f"RNG state must be a ByteTensor, as get_state returns, got {state.dtype}")
+        # older versions returned two numbers
+        if (state.dtype, *state.shape) not in ((dtypes.uint8, 16), (dtypes.int64, 2)):
             raise RuntimeError(
-                "Expected a state of 16 bytes, as get_state gives, but found the input RNG state to be of shape "
+                "Expected a state of 16 bytes, as get_state returns, but found the input RNG state to be of shape "
                 f"{tuple(state.shape)}"
             )
         return self._restart(*map(int, np.ascontiguousarray(raw(state.cpu())).view(np.int64)))

@@ -194,7 +194,7 @@ def _reflected(A: Tensor, tau: Tensor, x: Tensor, transposed: bool) -> Tensor:
     """
     if tau.dtype is not A.dtype or x.dtype is not A.dtype:
         raise RuntimeError(
-            f"reflections and what they are applied to must have the same dtype, got input {A.dtype.short}, tau "
+            f"reflections and the matrix they are applied to must have the same dtype, got input {A.dtype.short}, tau "
             f"{tau.dtype.short} and other {x.dtype.short}"
         )
     rows, count = A.shape[-2], tau.shape[-1]

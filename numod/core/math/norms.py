@@ -37,7 +37,7 @@ def vector_norm(
     """
     if isinstance(ord, str):
         raise TypeError(
-            f"linalg_vector_norm(): argument 'ord' must be Number, not str; numod.linalg.matrix_norm knows {ord!r}"
+            f"linalg_vector_norm(): argument 'ord' must be Number, not str; use numod.linalg.matrix_norm for {ord!r}"
         )
     if isinstance(ord, complex):
         raise RuntimeError(f"linalg.vector_norm: Expected a non-complex scalar as the order of norm, got {ord}.")

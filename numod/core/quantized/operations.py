@@ -187,12 +187,12 @@ def _fill(func: Callable, name: str, args: tuple, kwargs: dict) -> QuantizedTens
 
 def _to(func: Callable, name: str, args: tuple, kwargs: dict) -> QuantizedTensor:
     if any(isinstance(value, dtypes.dtype) for value in (*args, *kwargs.values())):
-        raise RuntimeError("to(): a quantized tensor has no other dtype; dequantize() gives its values as float32")
+        raise RuntimeError("to(): a quantized tensor has no other dtype; dequantize() returns its values as float32")
     return _move(func, name, args, kwargs)
 
 
 def _to_float(func: Callable, name: str, args: tuple, kwargs: dict) -> None:
-    raise RuntimeError(f"{name}(): a quantized tensor has no other dtype; dequantize() gives its values as float32")
+    raise RuntimeError(f"{name}(): a quantized tensor has no other dtype; dequantize() returns its values as float32")
 
 
 def _to_numpy(func: Callable, name: str, args: tuple, kwargs: dict) -> None:

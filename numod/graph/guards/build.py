@@ -137,7 +137,7 @@ class GuardBuilder:
         return self._extent_before == self._extent()
 
     def input_expressions(self) -> list[str]:
-        """Expressions over an input for what the code reads of tensors beside their layouts."""
+        """Expressions over an input for the properties that the code reads, other than its layout."""
         texts = [text for name, text in _ARGUMENT_ATTRIBUTES.items() if name in self.mentioned or self.any_name]
         missing = {name for name in self.optional if not hasattr(Tensor, name)}
         return texts + ([f"{{}}.__dict__.keys().isdisjoint({sorted(missing)})"] if missing else [])

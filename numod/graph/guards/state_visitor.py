@@ -1,7 +1,7 @@
 """Visits the numbers, tensors, modules and optimizers that a function reaches outside its inputs.
 
-The result are entries of a snapshot, (name, kind, object): "is" objects must be the same, "equal" objects must have the
-same type and value, "state" objects are dictionaries of an optimizer's state, which must be the same.
+The results are the entries of a snapshot, (name, kind, object): "is" objects must be the same, "equal" objects must
+have the same type and value, "state" objects are dictionaries of an optimizer's state, which must be the same.
 """
 
 from __future__ import annotations

@@ -227,7 +227,7 @@ def _visit_namespace(builder: GuardBuilder, name: str, module: types.ModuleType)
 
 
 def _visit_hooks(builder: GuardBuilder, name: str, tensor: Tensor) -> None:
-    """Visit the hooks of a tensor. A change is noted when it gets its first one."""
+    """Visit the hooks of a tensor. Adding the first hook counts as a change, and needs no guard."""
     for table in (tensor._hooks, tensor._after_hooks):
         if table is not None:
             visit_container(builder, f"{name}'s hooks", table)

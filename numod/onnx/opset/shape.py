@@ -37,7 +37,7 @@ def reshape(x: Tensor, shape: np.ndarray, *, allowzero: int = 0) -> Tensor:
     shape = sizes(shape)
     if not allowzero:
         if any(size == 0 and axis >= x.ndim for axis, size in enumerate(shape)):
-            raise ValueError(f"a size 0 of {list(shape)} stands for one that the input {list(x.shape)} has not")
+            raise ValueError(f"a size 0 of {list(shape)} copies a size that the input {list(x.shape)} does not have")
         shape = tuple(size or x.shape[axis] for axis, size in enumerate(shape))
     return x.reshape(shape)
 
@@ -68,7 +68,7 @@ def squeeze(x: Tensor, axes: np.ndarray | None = None) -> Tensor:
         return x.squeeze()
     for axis in sizes(axes):
         if x.shape[axis] != 1:
-            raise ValueError(f"axis {axis} of shape {list(x.shape)} has not size 1")
+            raise ValueError(f"axis {axis} of shape {list(x.shape)} does not have size 1")
     return x.squeeze(sizes(axes))
 
 
