@@ -78,9 +78,12 @@ def record(
     outputs = replace(
         results, lambda leaf: containers[leaf.number] if type(leaf) is ArgumentContainer else leaf, compute
     )
-    with _collect_refusals(is_strict) as refused:
-        return _conclude(call, results, outputs, name, form)
-    return Recording(outputs, refused=refused[0])
+    try:
+        with _collect_refusals(is_strict) as refused:
+            return _conclude(call, results, outputs, name, form)
+        return Recording(outputs, refused=refused[0])
+    finally:
+        call.release()
 
 
 def _prepare(

@@ -143,6 +143,13 @@ class RecordedCall(Environment):
                 "argument, or call backward outside the compiled function"
             )
 
+    def release(self) -> None:
+        """Drop the objects of the call. The call is part of a reference cycle, which would keep them alive."""
+        self.args, self.kwargs, self.tensors, self.roots, self.guards = (), {}, (), [], []
+        for visitor in (self.before, getattr(self, "after", self.before)):
+            visitor.entries, visitor.places = [], []
+        del self.changes
+
     # ---- results
 
     def _count_returned(self, results: Any) -> None:

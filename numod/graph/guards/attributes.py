@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import functools
 import inspect
+import logging
 import sys
 import types
 from typing import TYPE_CHECKING, Any
 
 from ..values import objects
 from ..values.kinds import PACKAGE, is_compiled, is_module, is_optimizer, of_library, package_of
+from .definition_names import visit_names
 from .definitions import (
     METHODS,
     called_names,
@@ -50,6 +52,9 @@ def visit_attributes(builder: GuardBuilder, name: str, value: Any, kind: type | 
         return
     if not is_module(value) and value is not kind:
         builder.guards.append(Guard(f"the class of {name}", "type({0}) is {1}", (value, kind)))
+    if isinstance(kind, type) and (id(kind), "__name__") not in builder.seen:
+        builder.seen.add((id(kind), "__name__"))
+        visit_names(builder, f"the class of {name}", kind)
     for holder in user_classes(kind):
         guard_absence(builder, name, holder)
     visited, present = set(), {} if value is kind else objects.attributes(value)
@@ -108,7 +113,7 @@ def guard_namespaces(builder: GuardBuilder, definition: Any) -> None:
     for function in functions:
         if not isinstance(function, types.FunctionType):
             continue
-        space = inspect.unwrap(function).__globals__
+        space = getattr(inspect.unwrap(function), "__globals__", {"__name__": ""})  # some wrap functions in C
         if space["__name__"].startswith(_FORMULA_MODULES) and (id(space), None) not in builder.seen:
             builder.seen.add((id(space), None))
             builder.guards.append(unwritten(space["__name__"], space))
@@ -154,6 +159,8 @@ def guard_dictionary(builder: GuardBuilder, name: str, value: Any) -> None:
         builder.guards.append(Guard(f"{name}.{key}", f"lacks({{0}}, {key!r})", (value,)))
     if fields is None or package_of(type(value)) == PACKAGE or is_optimizer(value):
         return
+    if issubclass(type(value), logging.Handler):  # output is not repeated
+        return
     used = library_fields(builder, type(value), fields)
     used |= builder.mentioned & fields.keys() if of_library(type(value)) else set()
     for key in sorted(fields if builder.any_name else used):
@@ -162,7 +169,7 @@ def guard_dictionary(builder: GuardBuilder, name: str, value: Any) -> None:
             and (id(value), objects.place_of(value, key)) not in builder.excluded
             and not is_fixed(key, fields[key])
         ):
-            guard = builder.guard_value if key in builder.mentioned else builder.guard_unless_refused
+            guard = builder.guard_value if key in builder.mentioned | used else builder.guard_unless_refused
             guard(f"{name}.{key}", f"attribute({{0}}, {key!r})", (value,), fields[key])
     if reads_all_fields(builder, type(value)) or (builder.any_name and not of_library(type(value))):
         builder.guards.append(

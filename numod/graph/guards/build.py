@@ -39,6 +39,7 @@ from .bytecode import (
 )
 from .definitions import has_hidden_state, is_fixed, is_unrepeatable, random_streams, unrepeatable
 from .guard import Guard
+from .definition_names import visit_names
 from .library_state import is_opaque, visit_definition
 from .visits import visit_contents
 
@@ -49,7 +50,8 @@ _FILE_NAMES = {
 # attributes of one tensor or one call, which no guard compares
 _CALL_SPECIFIC_NAMES = {
     "is_leaf", "grad_fn", "_base", "_is_view", "_version", "storage_offset", "data_ptr", "is_shared", "_getframe",
-    "currentframe", "initial_seed",
+    "currentframe", "initial_seed", "get_rng_state", "copy_context", "getweakrefcount", "getweakrefs", "getrefcount",
+    "get_referrers", "get_referents",
 }  # fmt: skip
 _ARGUMENT_ATTRIBUTES = {
     "requires_grad": "{}.requires_grad",
@@ -109,6 +111,7 @@ class GuardBuilder:
         self.called: set[str] = set()  # names in the code of a library's methods that the code may call
         self.strings: set[str] = set()  # keys that the code may use
         self.optional: set[str] = set()  # attributes that may be absent: there is a default, or an error is caught
+        self.asked: set[str] = set()  # those of them in calls of getattr and hasattr
         self.any_name = False  # whether the code computes names of attributes
         self._extent_before: tuple | None = None  # the number of names when this round of visits began
 
@@ -183,6 +186,9 @@ class GuardBuilder:
         if code is not None and code is getattr(plain, "__code__", None):
             # notebooks replace the code of functions
             self.guards.append(Guard(f"{prefix}{plain.__name__}", "{0}.__code__ is {1}", (plain, code)))
+        visit_names(self, prefix + getattr(plain, "__name__", type(plain).__name__), plain)
+        if missing := frozenset(self.asked - getattr(plain, "__dict__", self.asked).keys()):
+            self.guards.append(Guard(f"an attribute of {prefix}", "{1}.isdisjoint({0}.__dict__)", (plain, missing)))
         for key in sorted(self.mentioned & getattr(plain, "__dict__", {}).keys()):
             called = getattr(plain, "__name__", type(plain).__name__)  # a partial function has no name
             self.guard_value(f"{prefix}{called}.{key}", f"{{0}}.{key}", (plain,), plain.__dict__[key])
@@ -204,6 +210,7 @@ class GuardBuilder:
                     "outside the compiled function"
                 )
         self.mentioned.update(names, optional or ())
+        self.asked.update(optional or ())
         self.optional.update(names if not _CATCHING_NAMES.isdisjoint(names) else (), optional or ())
         self.strings.update(strings_in(code))
         self.any_name |= optional is None
@@ -229,7 +236,7 @@ class GuardBuilder:
         self.visit(name, value)
 
     def guard_unless_refused(self, name: str, text: str, objects: tuple, value: Any) -> None:
-        """As `guard_value`. A part that no guard can compare is left out: the code does not name it."""
+        """As `guard_value`. What no guard can compare is left out: the code is not known to use it."""
         with suppress(CannotRepeat):
             self.guard_value(name, text, objects, value)
 
@@ -243,7 +250,7 @@ class GuardBuilder:
             return
         if issubclass(kind, random_streams()) or is_unrepeatable(value):
             raise unrepeatable(name)
-        if has_hidden_state(kind) or is_opaque(kind, self.mentioned):
+        if has_hidden_state(kind) or is_opaque(kind, self.mentioned | self.called):
             raise CannotRepeat(
                 f"compile: {name} keeps its values where a compiled function cannot compare them from call to call; "
                 "pass them as arguments"

@@ -86,5 +86,9 @@ def guard_buffer(builder: GuardBuilder, name: str, value: Any) -> None:
         plain = np.ndarray.view(value, np.ndarray)
         layout = [vars(np.ndarray)[name].__get__ for name in ("shape", "dtype")]
         builder.guards.append(Guard(name, "({2}({0}), {3}({0})) == {1}", (value, (plain.shape, plain.dtype), *layout)))
+        if not builder.mentioned.isdisjoint(("flags", "strides", "setflags")):
+            readers = [vars(np.ndarray)[key].__get__ for key in ("strides", "flags")]
+            state = plain.strides, readers[1](value).num
+            builder.guards.append(Guard(name, "({2}({0}), {3}({0}).num) == {1}", (value, state, *readers)))
         for position, item in enumerate(plain.flat if plain.dtype.hasobject else ()):
             builder.visit(f"{name}[{position}]", item)

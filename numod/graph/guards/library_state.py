@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 _PROCESS_MODULES = {
     "sys", "os", "posix", "nt", "gc", "threading", "_thread", "locale", "_locale", "socket", "_socket", "decimal",
     "_decimal", "signal", "_signal", "tracemalloc", "_tracemalloc", "logging", "calendar", "csv", "_csv", "numpy",
-    "faulthandler", "resource", "multiprocessing.process",
+    "faulthandler", "resource", "multiprocessing.process", "multiprocessing",
 }  # fmt: skip
-_GETTER = re.compile(r"_?(get|is|current_|active_|main_|list_|enumerate|first)\w*$")
+_GETTER = re.compile(r"_?(get|is|current_|active_|main_|list_|enumerate|first|field_size_limit)\w*$")
 _SETTER = re.compile(r"(set|chdir|fchdir|umask|putenv|unsetenv|addLevelName|disable|enable|register|unregister)\w*$")
 # of os, os.path and pathlib: they read the file system, the current directory or the environment
 _READS_FILES = {
@@ -69,9 +69,15 @@ def _opaque_names(kind: type) -> frozenset[str]:
         name
         for base in kind.__mro__
         if base.__flags__ & objects.IMMUTABLE and not _is_compared(base)
-        for name in vars(base)
-        if (name[0] != "_" or name in _ACCESS or not name.startswith("__")) and name not in _WRITES
+        for name, member in vars(base).items()
+        if name not in _WRITES and (not name.startswith("__") or name in _ACCESS or _is_field(name, member))
     )
+
+
+def _is_field(name: str, member: Any) -> bool:
+    """Whether it is an attribute in C with a special name, such as `__cause__` of an exception."""
+    is_member = isinstance(member, (types.GetSetDescriptorType, types.MemberDescriptorType))
+    return is_member and name not in ("__dict__", "__weakref__", "__class__", "__doc__")
 
 
 def _is_compared(base: type) -> bool:
@@ -93,7 +99,8 @@ def library_fields(builder: GuardBuilder, kind: type, fields: dict[str, Any]) ->
 
 def reads_all_fields(builder: GuardBuilder, kind: type) -> bool:
     """Whether code may read attributes of a library's class without their names, as by comparing namespaces."""
-    return issubclass(kind, types.SimpleNamespace) or not _names_used(builder, kind).isdisjoint(("__dict__", "vars"))
+    reads_any = not _names_used(builder, kind).isdisjoint(("__dict__", "vars", "getattr"))
+    return reads_any or issubclass(kind, types.SimpleNamespace)
 
 
 def visit_library_slots(builder: GuardBuilder, name: str, value: Any) -> None:
@@ -102,7 +109,7 @@ def visit_library_slots(builder: GuardBuilder, name: str, value: Any) -> None:
         for key in sorted(_names_used(builder, type(value)) & vars(base).keys()):
             slot = vars(base)[key]
             if isinstance(slot, types.MemberDescriptorType) and "cache" not in key and _is_set(slot, value):
-                builder.guard_unless_refused(f"{name}.{key}", "{1}.__get__({0})", (value, slot), slot.__get__(value))
+                builder.guard_value(f"{name}.{key}", "{1}.__get__({0})", (value, slot), slot.__get__(value))
 
 
 def _is_set(slot: types.MemberDescriptorType, value: Any) -> bool:
@@ -232,6 +239,7 @@ def visit_value(builder: GuardBuilder, name: str, value: Any) -> None:
         refuse_file_names(builder, name)
     for base in (datetime.datetime, datetime.time):
         if issubclass(type(value), base):
+            builder.mentioned.update(("utcoffset", "dst", "tzname", "fromutc"))  # C code calls them
             builder.visit(f"{name}.tzinfo", vars(base)["tzinfo"].__get__(value))
 
 

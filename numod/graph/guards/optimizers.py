@@ -48,6 +48,8 @@ def guard(builder: GuardBuilder, name: str, optimizer: Any) -> None:
             for key, value in group.items()
             if key not in ("params", "lr", "initial_lr") and isinstance(value, (bool, int, float, type(None)))
         ]
+        if "param_groups" in builder.mentioned:
+            builder.guards.append(Guard(f"{name}'s settings", "{0}.keys() == {1}", (group, frozenset(group))))
         texts = [f"{{0}}[{key!r}]" if group[key] else f"not {{0}}[{key!r}]" for key in keys]
         settings = Settings(f"{name}'s settings", " and ".join(texts) or "True", (group,), group)
         builder.guards += [settings.parameters, listed(f"{name}'s parameters", group["params"]), settings]

@@ -39,6 +39,7 @@ from ..values.source_location import CannotRepeat
 from .attributes import OPTIMIZER_ATTRIBUTES, REGISTRIES, guard_namespaces, visit_attributes
 from .bytecode import OPTIONAL_ACCESS
 from .containers import BUFFERS, guard_buffer, guard_members, visit_container
+from .definition_names import visit_names
 from .definitions import OS_RANDOM, UNREPEATABLE_MODULES, called_names, unrepeatable
 from .guard import Guard, entry, sized
 from .library_state import visit_definition, visit_finalizer, visit_members, visit_value
@@ -217,6 +218,7 @@ def _visit_namespace(builder: GuardBuilder, name: str, module: types.ModuleType)
         visit_members(builder, module, builder.mentioned & vars(module).keys())
     if not is_library(root):
         visit_attributes(builder, name, module, module)
+        visit_names(builder, name, module)
     elif root == PACKAGE:
         for key in sorted(builder.mentioned & vars(module).keys()):
             member = vars(module)[key]
@@ -282,10 +284,11 @@ def _visit_library_object(builder: GuardBuilder, name: str, value: Any) -> None:
 
     Numbers and tensors are those that methods use which the code mentions, containers those that it mentions.
     """
-    used = called_names(type(value), builder.mentioned)
+    operators = {"__len__", "__iter__", "__getitem__"}
+    used = called_names(type(value), builder.mentioned | operators)
     for key, attribute in objects.attributes(value).items():
         if (key in used and (issubclass(type(attribute), Tensor) or is_simple(attribute))) or (
-            key in builder.mentioned - OPTIMIZER_ATTRIBUTES and isinstance(attribute, (list, dict))
+            key in used - OPTIMIZER_ATTRIBUTES and isinstance(attribute, (list, dict))
         ):
             builder.guard_value(f"{name}.{key}", f"{{0}}.{key}", (value,), attribute)
 
