@@ -1112,10 +1112,10 @@ def not_equal(input: Tensor, other: Tensor | _float | _complex, *, out: Tensor |
     """Whether elements differ: a bool tensor. NaN differs from everything."""
 @overload
 def nuclear_norm(input: Tensor, dim: _int | Sequence[_int], keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
-    """The sum of singular values of matrices."""
+    """The sum of singular values of matrices: nuclear_norm(input, dim, keepdim) or nuclear_norm(input, keepdim)."""
 @overload
 def nuclear_norm(input: Tensor, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
-    """The sum of singular values of matrices."""
+    """The sum of singular values of matrices: nuclear_norm(input, dim, keepdim) or nuclear_norm(input, keepdim)."""
 def numel(input: Tensor) -> _int:
     """The number of elements."""
 @overload
