@@ -58,8 +58,9 @@ def _is_checked(function: Callable) -> bool:
     return _has_axis(function) or bool(strict_of(inspect.unwrap(function)))
 
 
-# methods that check their arguments themselves, since they are called too often for another call around them
-_UNCHECKED = frozenset("to copy_ view expand".split())
+# methods that check their arguments themselves: they are called too often for another call around them, or, `set_`,
+# take storages too
+_UNCHECKED = frozenset("to copy_ view expand set_".split())
 functions: dict[str, Callable] = {name: row_function(t.rows[row]) for name, row in (POINTWISE | ALIASES).items()}
 for _name, _source in (POINTWISE | ALIASES).items():
     _formula = t.rows[_source]

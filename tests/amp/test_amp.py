@@ -252,3 +252,9 @@ def test_a_debugger_may_look_at_the_variables_of_every_frame():
     with numod.autocast("cpu"), pytest.raises(RuntimeError) as caught:
         F.conv2d(numod.ones(2), numod.ones(3))
     assert all(isinstance(dict(entry.frame.f_locals), dict) for entry in caught.traceback) and len(caught.traceback) > 3
+
+
+def test_deprecated_decorators_of_cuda():
+    for decorate in (numod.cuda.amp.custom_fwd, numod.cuda.amp.custom_bwd):
+        with pytest.warns(FutureWarning, match="args..., device_type='cuda'"):
+            assert callable(decorate(lambda ctx, x: x))

@@ -81,6 +81,16 @@ def test_copies_of_views_are_written_to_their_own_dtype() -> None:
         numod.t_copy(A, out=numod.empty(0, dtype=numod.float64))
 
 
+def test_joined_tensors_are_cast_by_kind() -> None:
+    for join in (numod.cat, numod.stack, numod.hstack):
+        with pytest.raises(TypeError, match="can't be cast to the desired output type Int"):
+            join([A, A], out=numod.empty(0, dtype=numod.int32))
+
+
+def test_truths_may_be_bytes() -> None:
+    assert numod.all(A > 1, 1, out=numod.empty(0, dtype=numod.uint8)).tolist() == [0, 1]
+
+
 def test_functions_of_the_table_that_had_no_out() -> None:
     out = numod.empty(0, dtype=numod.int64)
     assert numod.nonzero_static(A[0], size=2, out=out) is out and out.tolist() == [[0], [1]]

@@ -22,11 +22,9 @@ UNSURE = (  # whose results are memory, names, choices among equals or signs of 
     "empty", "hash_tensor", "data_ptr", "eig", "eigh", "svd", "qr", "topk", "kthvalue", "median", "nanmedian", "mode",
     "sort", "argsort", "lobpcg", "numpy",
 )  # fmt: skip
-NUMBER = "a number in the place of a tensor is taken"
 WIDER = "more dtypes are computed"
 SIZE = "a tensor of sizes, or True for 1, is taken"
 ALLOWED = {  # "path: argument: what it was" -> why numod differs
-    "Tensor.heaviside_: values: True": NUMBER, "Tensor.minimum: other: list": NUMBER,
     "special.scaled_modified_bessel_k0: x: float16": WIDER,
     "nn.functional.max_pool1d_with_indices: padding: True": SIZE, "fft.rfft2: s: tensor": SIZE,
     "Tensor.sum_to_size: size: None": "no size is ()",

@@ -85,6 +85,8 @@ BINARY: dict[str, Case] = {
         1e-30 < mp.zeta(s, q) < 1e30 and q ** (-s - 1) < 1e30], (2, 8), (40, 12), fixed=(0,)),
     "gammainc": Case(special.gammainc, lower_gamma, GAMMAS, (2, 32), (4, 16), fixed=(0,)),
     "gammaincc": Case(special.gammaincc, upper_gamma, GAMMAS, (2, 64), (4, 16), fixed=(0,)),
+    "spherical_bessel_j0": Case(special.spherical_bessel_j0, lambda x: mp.sin(x) / x,
+        [(x,) for x in (1e-30, 1e-5, 1e-3, 0.1, 0.5, 0.9999, 1.0, 1.0001, 1.5, 2.5, -0.3, -5.5, 20.5)], (2, 2), (8, 8)),
     "multigammaln": Case(lambda a: special.multigammaln(a, 3), lambda a: multigammaln(a, 3),
         [(a,) for a in (1.001, 1.1, 1.5, 3.0, 10.0, 100.0, 1e5)], (8, 16), (8, 16)),
 }  # fmt: skip

@@ -406,6 +406,8 @@ EXACT = frozenset(
 """.split()
 )
 
+_JOINING = frozenset("cat concat concatenate stack hstack vstack dstack column_stack row_stack".split())
+
 
 @lru_cache(maxsize=4096)
 def _written_shape(op: Pointwise, layouts: tuple[Layout, ...], dtype: DType) -> tuple[int, ...] | None:
@@ -457,7 +459,7 @@ def write_result(
         raise RuntimeError(
             f"{name}(): Expected out tensor to have dtype {result.dtype.short}, but got {out.dtype.short} instead"
         )
-    expect_cast(result.dtype, out.dtype)
+    expect_cast(result.dtype, out.dtype, TypeError if name in _JOINING else RuntimeError)
     if out.is_meta and not result.is_meta:
         raise RuntimeError(f"{name}(): out is on the meta device, which keeps no values; expected {result.device}")
     _fit(out, result.shape)
@@ -469,10 +471,10 @@ def _expect_tensor(name: str, out: object) -> None:
         raise TypeError(f"{name}(): argument 'out' must be Tensor, not {type(out).__name__}")
 
 
-def expect_cast(source: DType, target: DType) -> None:
-    """Raise RuntimeError where results of a dtype must not be written into another."""
+def expect_cast(source: DType, target: DType, error: type[Exception] = RuntimeError) -> None:
+    """Raise an error where results of a dtype must not be written into another."""
     if not dtypes.can_cast(source, target):
-        raise RuntimeError(f"result type {source.short} can't be cast to the desired output type {target.short}")
+        raise error(f"result type {source.short} can't be cast to the desired output type {target.short}")
 
 
 def _expect_no_partial_overlap(out: Tensor, inputs: list[Tensor]) -> None:

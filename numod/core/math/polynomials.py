@@ -75,8 +75,14 @@ def spherical_bessel_j0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         >>> torch.special.spherical_bessel_j0(torch.tensor([0.0, 1.0]))
         tensor([1.0000, 0.8415])
     """
-    x = input if input.is_floating_point() else to(input, dtypes.get_default_dtype())
-    ordinary = (x != 0) & ~t.isinf(x)
-    safe = t.where(ordinary, x, 1.0)
-    result = t.where(ordinary, t.sin(safe) / safe, (x == 0).to(x.dtype))
+    dtype = input.dtype if input.is_floating_point() else dtypes.get_default_dtype()
+    x = to(input, dtype.compute)
+    near = t.abs(x) < 1
+    square = t.square(t.where(near, x, 0.0))
+    series = 1.0 - square / 272.0
+    for k in range(7, 0, -1):  # Taylor's series, since the derivative of sin(x) / x cancels near 0
+        series = 1.0 - square * series / (2.0 * k * (2 * k + 1))
+    is_infinite = t.isinf(x)
+    far = t.where(near | is_infinite, 1.0, x)
+    result = to(t.where(near, series, t.where(is_infinite, 0.0, t.sin(far) / far)), dtype)
     return result if out is None else write_result("special_spherical_bessel_j0", result, out)

@@ -16,6 +16,7 @@ from ...errors import WHOLE, every_dim, normalize_dim, normalize_dims
 from ...ops.reduce import argmax as ex, reduction as r
 from ...ops import table as t
 from .. import return_types
+from ..arguments import plain_number
 from ..apply import apply, with_shared_node
 from .elementwise import contiguous, masked_fill, to
 from ..resolve import resolved
@@ -412,6 +413,8 @@ def norm(
         raise RuntimeError(
             f"norm: p must be a number or 'fro', got {p!r}; numod.linalg.matrix_norm has the norms of matrices"
         )
+    if isinstance(p, Tensor):
+        p = plain_number("norm", "p", p)
     p = 2.0 if p in (None, "fro", 2) else float(p)
     if not input.dtype.differentiable:
         raise RuntimeError(
