@@ -187,12 +187,13 @@ def _about(job: Job, rows: list[Target], arenas: list[list[Arena]], needs: list[
         for ports in [dataclasses.asdict(part.interface)]
     }  # fmt: skip
     one = entries.get("", {})
+    apart = [] if library.embedded else [weight.name for weight in library.weights if weight.name.isascii()]
     fields = dataclasses.asdict(library)
     return {
         "version": VERSION, "hash": job.hash, "abi": job.abi, "arena_bytes": max(needs),
         "weights_bytes": library.weights_bytes, "flops": sum(flops), "name": library.name,
         "inputs": one.get("inputs", []), "outputs": one.get("outputs", []), "sizes": one.get("sizes", []),
-        "entries": {} if one else entries,
+        "entries": {} if one else entries, "names": apart,
         **{key: fields[key] for key in ("weights", "checks", "embedded", "stateful")},
         "targets": {row.name: {"triple": row.machine.triple, "cpu": row.machine.processor,
             "arena_bytes": max(arena.most(part.interface) for part, arena in zip(parts, of_parts)),

@@ -43,9 +43,12 @@ class Network:
                 self._raise(self._library[f"{self.name}_state_init"](self.weights))
             else:
                 with open(os.path.join(folder, f"{self.name}.safetensors"), "rb") as file:
-                    file.seek(8 + int.from_bytes(file.read(8), "little"))
-                    if file.readinto(self.weights) != about["weights_bytes"]:
-                        raise ValueError(f"{file.name} belongs to another network: it has another number of weights")
+                    listed = file.read(int.from_bytes(file.read(8), "little")).decode()
+                    same = all(f'"{name}"' in listed for name in about.get("names", ()))
+                    if not same or file.readinto(self.weights) != about["weights_bytes"]:
+                        raise ValueError(
+                            f"{file.name} belongs to another network or is cut short: it has other weights"
+                        )
 
     def __getattr__(self, entry):  # for a network with several functions: network.encode(x)
         if entry not in self.__dict__.get("_run", ()):

@@ -21,7 +21,7 @@ from ..nn import Module, Parameter
 from ..serialization.program import read_program, save_program
 from . import state_file
 from .dimensions import Symbol
-from .sizes import Dynamic, terms_of
+from .sizes import Dynamic, GuardFailed, terms_of
 
 VERSION = 2  # of the file format
 _KNOWN = (1, VERSION)  # 1 has no dynamic dimensions
@@ -177,9 +177,17 @@ class ExportedModule(Module):
 
     def _sizes(self, tensors: list[Tensor]) -> tuple[int, ...]:
         """The sizes of dynamic dimensions. Raises GuardFailed."""
-        dynamic = self._exported.dynamic
+        dynamic, program = self._exported.dynamic, self._exported.program
         names = self._exported.input_names
-        return () if dynamic is None else dynamic.sizes_of([tensor.shape for tensor in tensors], names)
+        if dynamic is not None:
+            return dynamic.sizes_of([tensor.shape for tensor in tensors], names)
+        for tensor, value, name in zip(tensors, program.inputs, names):
+            if tensor.shape != program.layouts[value].shape:
+                raise GuardFailed(
+                    f"Guard failed: {name}.shape == {tuple(program.layouts[value].shape)}, got {tuple(tensor.shape)}; "
+                    f"export with dynamic_shapes={{{name!r}: {{0: Dim('batch')}}}} for other sizes"
+                )
+        return ()
 
     def _executable(self, sizes: tuple[int, ...]) -> Executable:
         with self._lock:

@@ -113,7 +113,7 @@ class State:
                 optimizer.state.pop(tensor, None)
             for optimizer in dict.fromkeys(optimizer for optimizer, _ in fresh):
                 for group in optimizer.param_groups:
-                    optimizer._updates(to_update(group), group)
+                    optimizer._create_state(to_update(group), group)
                     if all(any(tensor is one for _, one in fresh) for tensor in group["params"]):
                         self.fresh.add(id(group))
             for state in [optimizer.state[tensor] for optimizer, tensor in fresh if tensor in optimizer.state]:

@@ -26,9 +26,19 @@ class _Composed(Optimizer):
         """Update each parameter immediately; no updates are left for `step`."""
         if any(parameter.is_complex() for parameter in parameters):
             raise RuntimeError(f"{type(self).__name__} does not support complex parameters")
+        self._create_state(parameters, group)
         for parameter, gradient in zip(parameters, gradients_of(parameters, group)):
             self._update(parameter, gradient, group, self.state[parameter])
         return []
+
+    def _create_state(self, parameters: list[Tensor], group: dict[str, Any]) -> None:
+        """Create the state of parameters that have none, without an update."""
+        for parameter in parameters:
+            if not self.state[parameter]:
+                self.state[parameter].update(self._initial_state(parameter))
+
+    def _initial_state(self, p: Tensor) -> dict[str, Any]:
+        raise NotImplementedError(f"{type(self).__name__} must define _initial_state(p)")
 
     def _update(self, p: Tensor, g: Tensor, group: dict[str, Any], state: dict[str, Any]) -> None:
         raise NotImplementedError(f"{type(self).__name__} must define _update(p, g, group, state)")
@@ -85,16 +95,13 @@ class Adafactor(_Composed):
             },
         )
 
+    def _initial_state(self, p: Tensor) -> dict[str, Any]:
+        if p.ndim < 2:
+            return {"step": 0, "variance": p.new_zeros(p.shape)}
+        rows, columns = (*p.shape[:-1], 1), (*p.shape[:-2], 1, p.shape[-1])
+        return {"step": 0, "row_var": p.new_zeros(rows), "col_var": p.new_zeros(columns)}
+
     def _update(self, p: Tensor, g: Tensor, group: dict[str, Any], state: dict[str, Any]) -> None:
-        if not state:
-            state["step"] = 0
-            if g.ndim > 1:
-                state["row_var"], state["col_var"] = (
-                    g.new_zeros((*g.shape[:-1], 1)),
-                    g.new_zeros((*g.shape[:-2], 1, g.shape[-1])),
-                )
-            else:
-                state["variance"] = g.new_zeros(g.shape)
         eps1, eps2 = group["eps"]
         state["step"] += 1
         step = float(state["step"])
@@ -158,9 +165,10 @@ class Muon(_Composed):
                         f"Muon only supports 2D parameters whereas we found a parameter with size: {parameter.shape}"
                     )
 
+    def _initial_state(self, p: Tensor) -> dict[str, Any]:
+        return {"momentum_buffer": p.new_zeros(p.shape)}
+
     def _update(self, p: Tensor, g: Tensor, group: dict[str, Any], state: dict[str, Any]) -> None:
-        if not state:
-            state["momentum_buffer"] = g.new_zeros(g.shape)
         buffer, momentum = state["momentum_buffer"], group["momentum"]
         buffer.lerp_(g, 1 - momentum)
         direction = g.lerp(buffer, momentum) if group["nesterov"] else buffer

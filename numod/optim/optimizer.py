@@ -174,6 +174,10 @@ class Optimizer(Hooked):
         """The updates of a step: (op, a tuple of tensors per parameter, a function that returns the step's scalars)."""
         raise NotImplementedError(f"{type(self).__name__} must define _updates(parameters, group)")
 
+    def _create_state(self, parameters: list[Tensor], group: dict[str, Any]) -> None:
+        """Create the state of parameters that have none, without an update."""
+        self._updates(parameters, group)  # these updates do not run
+
     def state_dict(self) -> dict[str, Any]:
         """State and groups, with parameters replaced by their indices. A copy: later steps do not change it."""
         for hook in self._optimizer_state_dict_pre_hooks.values():

@@ -23,6 +23,7 @@ from typing import NamedTuple, NoReturn
 from .refusal import refuse, shorten
 from .source import Source
 
+_ZIP = b"PK\3\4"  # how a zip archive begins
 MAX_HEADER_BYTES = 100_000_000
 LENGTH = struct.Struct("<Q")
 METADATA = "__metadata__"
@@ -114,7 +115,15 @@ def _read_header_text(source: Source) -> tuple[str, int]:
             if size
             else "the file is empty; was its writing interrupted?",
         )
-    (length,) = LENGTH.unpack(source.bytes_at(source.start, LENGTH.size))
+    start = source.bytes_at(source.start, LENGTH.size)
+    if bytes(start[: len(_ZIP)]) == _ZIP:
+        refuse(
+            path,
+            "it is a zip archive, as torch.save and PyTorch's exporters write, not a file of numod.save or "
+            "numod.export.save; numod.load reads checkpoints of torch.save, and exported programs must be exported "
+            "again by numod",
+        )
+    (length,) = LENGTH.unpack(start)
     if length > MAX_HEADER_BYTES:
         refuse(
             path,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -171,3 +172,13 @@ def test_a_network_of_version_1_gives_what_it_gave() -> None:
     results = captured.module()(torch.tensor(stored["ids"]), torch.tensor(stored["s"]))
     for k, result in enumerate(results):
         np.testing.assert_allclose(result.numpy(), stored[f"out{k}"], rtol=1e-5, atol=1e-6)
+
+
+def test_other_sizes_and_other_files_say_what_to_do(tmp_path: Path) -> None:
+    module = export(nn.Linear(3, 2), (torch.ones(2, 3),)).module()
+    with pytest.raises(AssertionError, match=r"input.shape == \(2, 3\), got \(4, 3\); export with dynamic_shapes"):
+        module(torch.ones(4, 3))
+    with zipfile.ZipFile(tmp_path / "net.pt2", "w") as archive:
+        archive.writestr("data.pkl", b"")
+    with pytest.raises(RuntimeError, match="it is a zip archive, as torch.save and PyTorch's exporters write"):
+        load(tmp_path / "net.pt2")

@@ -181,10 +181,11 @@ def test_files_of_other_exports_are_refused(written: tuple, tmp_path: Path) -> N
     with pytest.raises(RuntimeError, match="the header belongs to another version"):
         load_native(tmp_path)
     (tmp_path / "net.json").write_text(json.dumps(about))
-    with open(tmp_path / "net.safetensors", "ab") as file:
-        file.write(b"more")
-    with pytest.raises(ValueError, match="belongs to another network"):
-        load_native(tmp_path)
+    weights = (tmp_path / "net.safetensors").read_bytes()
+    for wrong in (weights + b"more", weights[:-4], weights.replace(b"weight", b"height")):
+        (tmp_path / "net.safetensors").write_bytes(wrong)
+        with pytest.raises(ValueError, match="belongs to another network"):
+            load_native(tmp_path)
     with pytest.raises(FileNotFoundError, match="expected a folder with the NAME.json"):
         load_native(tmp_path / "none")
 

@@ -77,6 +77,28 @@ def test_a_loaded_step_trains_as_the_function_does(kind: str, options: dict, tmp
     assert all(torch.allclose(tensor, state[name], rtol=1e-4, atol=1e-5) for name, tensor in net.state_dict().items())
 
 
+def test_muon_is_captured_with_its_initial_state() -> None:
+    torch.manual_seed(0)
+    net, x = nn.Linear(6, 4, bias=False), torch.randn(5, 6)
+    optimizer = torch.optim.Muon(net.parameters(), lr=0.02)
+
+    def step(x: torch.Tensor) -> torch.Tensor:
+        optimizer.zero_grad()
+        loss = net(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    captured = export(step, (x,))
+    weight, state = net.weight.detach().clone(), captured.state_dict
+    assert not state["optimizer.state.0.momentum_buffer"].any() and torch.equal(state["weight"], weight)
+    step(x)
+    with torch.no_grad():
+        after, net.weight.data = net.weight.clone(), weight
+    captured.program(x)
+    torch.testing.assert_close(captured.state_dict["weight"].detach(), after.detach(), rtol=1e-6, atol=1e-7)
+
+
 def test_what_cannot_be_captured_is_in_one_report() -> None:
     net = nn.Linear(4, 4)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
