@@ -22,8 +22,9 @@ from .version import release
 GUIDE = Path(__file__).parent / "guide"
 # the guide's pages, in reading order
 PAGES = (
-    "getting-started", "from-pytorch", "compile", "learner", "profiling", "devices", "saving", "export",
-    "onnx", "performance", "limits", "architecture", "extending", "glossary",
+    "getting-started", "from-pytorch", "compile", "learner", "profiling", "devices", "saving", "export", "onnx",
+    "onnx-cases", "quantization", "distributed", "performance", "cold-start", "limits", "architecture", "extending",
+    "glossary",
 )  # fmt: skip
 NAMESPACES = (
     "numod", "numod.nn", "numod.nn.functional", "numod.nn.init", "numod.nn.utils", "numod.optim",
@@ -33,7 +34,8 @@ NAMESPACES = (
 )  # fmt: skip
 SETTINGS = """
 project, release, author = "numod", {release!r}, ""
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.viewcode"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
+napoleon_numpy_docstring, napoleon_use_rtype = False, False
 myst_heading_anchors = 3
 html_theme, html_title, html_show_copyright, html_show_sphinx = "furo", "numod " + release, False, False
 default_role, autodoc_member_order, add_module_names = "code", "bysource", False
@@ -46,12 +48,14 @@ INDEX = """# numod
 
 ```{{toctree}}
 :caption: Guide
+:maxdepth: 1
 
 {guide}
 ```
 
 ```{{toctree}}
 :caption: Reference
+:maxdepth: 1
 
 {reference}
 ```
@@ -96,8 +100,9 @@ def write_sources(folder: Path) -> None:
         shutil.copytree(GUIDE / "images", folder / "images")
     reference = folder / "reference"
     reference.mkdir()
+    listed: set[type] = set()
     for name in NAMESPACES:
-        (reference / f"{name}.rst").write_text(_reference_page(name), encoding="utf-8")
+        (reference / f"{name}.rst").write_text(_reference_page(name, listed), encoding="utf-8")
     summary = inspect.getdoc(importlib.import_module("numod")) or ""
     index = INDEX.format(
         summary=summary, guide="\n".join(pages), reference="\n".join(f"reference/{name}" for name in NAMESPACES)
@@ -105,14 +110,17 @@ def write_sources(folder: Path) -> None:
     (folder / "index.md").write_text(index, encoding="utf-8")
 
 
-def _reference_page(name: str) -> str:
+def _reference_page(name: str, listed: set[type]) -> str:
+    """The page of a namespace. The index has each class once: `listed` holds those of earlier pages, and grows."""
     module = importlib.import_module(name)
     lines = [name, "=" * len(name), "", *(inspect.getdoc(module) or "").splitlines(), "", f".. module:: {name}", ""]
     classes, functions = [], []
     for member, value in public_members(module):
         if inspect.isclass(value):
             methods = [] if issubclass(value, BaseException) else ["   :members:"]
-            classes += [f".. autoclass:: {name}.{member}", *methods, ""]
+            index = ["   :no-index:"] if value in listed else []
+            classes += [f".. autoclass:: {name}.{member}", *methods, *index, ""]
+            listed.add(value)
         else:
             functions += [f".. autofunction:: {name}.{member}", ""]
     for title, entries in (("Functions", functions), ("Classes", classes)):
