@@ -10,6 +10,7 @@ import argparse
 import importlib
 import importlib.util
 import inspect
+import re
 import shutil
 import sys
 import tempfile
@@ -39,8 +40,13 @@ napoleon_numpy_docstring, napoleon_use_rtype = False, False
 myst_heading_anchors = 3
 html_theme, html_title, html_show_copyright, html_show_sphinx = "furo", "numod " + release, False, False
 default_role, autodoc_member_order, add_module_names = "code", "bysource", False
-# docstrings are plain text, not checked as reStructuredText; links out of the guide lead to files of the repository
 suppress_warnings = ["docutils", "myst.xref_missing", "misc.highlighting_failure"]
+
+
+def setup(app):
+    from numod.docs import escape_docstring
+
+    app.connect("autodoc-process-docstring", escape_docstring, priority=400)  # before napoleon, at 500
 """
 INDEX = """# numod
 
@@ -95,7 +101,10 @@ def write_sources(folder: Path) -> None:
     (folder / "conf.py").write_text(SETTINGS.format(release=release), encoding="utf-8")
     pages = [*PAGES, *sorted({page.stem for page in GUIDE.glob("*.md")} - set(PAGES))]
     for page in pages:
-        shutil.copy(GUIDE / f"{page}.md", folder)
+        text = (GUIDE / f"{page}.md").read_text(encoding="utf-8")
+        # the site has no files of the repository: their links become names
+        text = re.sub(r"\[([^\]]+)\]\(\.\./[^)]*\)", r"`\1`", text)
+        (folder / f"{page}.md").write_text(text, encoding="utf-8")
     if (GUIDE / "images").is_dir():
         shutil.copytree(GUIDE / "images", folder / "images")
     reference = folder / "reference"
@@ -108,6 +117,21 @@ def write_sources(folder: Path) -> None:
         summary=summary, guide="\n".join(pages), reference="\n".join(f"reference/{name}" for name in NAMESPACES)
     )
     (folder / "index.md").write_text(index, encoding="utf-8")
+
+
+def escape_docstring(app: object, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
+    """Escape what reStructuredText would read as markup, since docstrings are plain text with `code`.
+
+    The example at the end is left as it is.
+    """
+    end = lines.index("Example:") if "Example:" in lines else len(lines)
+    lines[:end] = map(_escaped, lines[:end])
+
+
+def _escaped(line: str) -> str:
+    parts = line.split("`")  # those with odd numbers are code
+    parts[::2] = [re.sub(r"[*|]|_(?!\w)", r"\\\g<0>", part) for part in parts[::2]]
+    return "`".join(parts)
 
 
 def _reference_page(name: str, listed: set[type]) -> str:
