@@ -10,6 +10,7 @@ import argparse
 import importlib
 import importlib.util
 import inspect
+import re
 import shutil
 import sys
 import tempfile
@@ -22,8 +23,9 @@ from .version import release
 GUIDE = Path(__file__).parent / "guide"
 # the guide's pages, in reading order
 PAGES = (
-    "getting-started", "from-pytorch", "compile", "learner", "profiling", "devices", "saving", "export",
-    "onnx", "performance", "limits", "architecture", "extending", "glossary",
+    "getting-started", "from-pytorch", "compile", "learner", "profiling", "devices", "saving", "export", "onnx",
+    "onnx-cases", "quantization", "distributed", "performance", "cold-start", "limits", "architecture", "extending",
+    "glossary",
 )  # fmt: skip
 NAMESPACES = (
     "numod", "numod.nn", "numod.nn.functional", "numod.nn.init", "numod.nn.utils", "numod.optim",
@@ -33,12 +35,18 @@ NAMESPACES = (
 )  # fmt: skip
 SETTINGS = """
 project, release, author = "numod", {release!r}, ""
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.viewcode"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
+napoleon_numpy_docstring, napoleon_use_rtype = False, False
 myst_heading_anchors = 3
 html_theme, html_title, html_show_copyright, html_show_sphinx = "furo", "numod " + release, False, False
 default_role, autodoc_member_order, add_module_names = "code", "bysource", False
-# docstrings are plain text, not checked as reStructuredText; links out of the guide lead to files of the repository
 suppress_warnings = ["docutils", "myst.xref_missing", "misc.highlighting_failure"]
+
+
+def setup(app):
+    from numod.docs import escape_docstring
+
+    app.connect("autodoc-process-docstring", escape_docstring, priority=400)  # before napoleon, at 500
 """
 INDEX = """# numod
 
@@ -46,12 +54,14 @@ INDEX = """# numod
 
 ```{{toctree}}
 :caption: Guide
+:maxdepth: 1
 
 {guide}
 ```
 
 ```{{toctree}}
 :caption: Reference
+:maxdepth: 1
 
 {reference}
 ```
@@ -91,13 +101,17 @@ def write_sources(folder: Path) -> None:
     (folder / "conf.py").write_text(SETTINGS.format(release=release), encoding="utf-8")
     pages = [*PAGES, *sorted({page.stem for page in GUIDE.glob("*.md")} - set(PAGES))]
     for page in pages:
-        shutil.copy(GUIDE / f"{page}.md", folder)
+        text = (GUIDE / f"{page}.md").read_text(encoding="utf-8")
+        # the site has no files of the repository: their links become names
+        text = re.sub(r"\[([^\]]+)\]\(\.\./[^)]*\)", r"`\1`", text)
+        (folder / f"{page}.md").write_text(text, encoding="utf-8")
     if (GUIDE / "images").is_dir():
         shutil.copytree(GUIDE / "images", folder / "images")
     reference = folder / "reference"
     reference.mkdir()
+    listed: set[type] = set()
     for name in NAMESPACES:
-        (reference / f"{name}.rst").write_text(_reference_page(name), encoding="utf-8")
+        (reference / f"{name}.rst").write_text(_reference_page(name, listed), encoding="utf-8")
     summary = inspect.getdoc(importlib.import_module("numod")) or ""
     index = INDEX.format(
         summary=summary, guide="\n".join(pages), reference="\n".join(f"reference/{name}" for name in NAMESPACES)
@@ -105,14 +119,32 @@ def write_sources(folder: Path) -> None:
     (folder / "index.md").write_text(index, encoding="utf-8")
 
 
-def _reference_page(name: str) -> str:
+def escape_docstring(app: object, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
+    """Escape what reStructuredText would read as markup, since docstrings are plain text with `code`.
+
+    The example at the end is left as it is.
+    """
+    end = lines.index("Example:") if "Example:" in lines else len(lines)
+    lines[:end] = map(_escaped, lines[:end])
+
+
+def _escaped(line: str) -> str:
+    parts = line.split("`")  # those with odd numbers are code
+    parts[::2] = [re.sub(r"[*|]|_(?!\w)", r"\\\g<0>", part) for part in parts[::2]]
+    return "`".join(parts)
+
+
+def _reference_page(name: str, listed: set[type]) -> str:
+    """The page of a namespace. The index has each class once: `listed` holds those of earlier pages, and grows."""
     module = importlib.import_module(name)
     lines = [name, "=" * len(name), "", *(inspect.getdoc(module) or "").splitlines(), "", f".. module:: {name}", ""]
     classes, functions = [], []
     for member, value in public_members(module):
         if inspect.isclass(value):
             methods = [] if issubclass(value, BaseException) else ["   :members:"]
-            classes += [f".. autoclass:: {name}.{member}", *methods, ""]
+            index = ["   :no-index:"] if value in listed else []
+            classes += [f".. autoclass:: {name}.{member}", *methods, *index, ""]
+            listed.add(value)
         else:
             functions += [f".. autofunction:: {name}.{member}", ""]
     for title, entries in (("Functions", functions), ("Classes", classes)):

@@ -157,12 +157,14 @@ def _errors(parameters: list[inspect.Parameter], entries: dict[str, list[str]]) 
     """The lines of errors: those of the object, then those of its parameters, each error once."""
     texts = [*entries.get("Raises", [])]
     for parameter in parameters:
-        texts += [text for text in entries.get(f"Raises {parameter.name}", [])[-1:] if text != "-"]
-    return [
-        fill(text, _WIDTH, initial_indent="    ", subsequent_indent="        ")
-        for text in dict.fromkeys(texts)
-        if text != "-"
-    ]
+        texts += entries.get(f"Raises {parameter.name}", [])[-1:]
+    errors = [error for text in dict.fromkeys(texts) if text != "-" for error in re.split("; (?=[A-Z])", text)]
+    return [fill(_error(text), _WIDTH, initial_indent="    ", subsequent_indent="        ") for text in errors]
+
+
+def _error(text: str) -> str:
+    """ "ValueError if ..." as "ValueError: if ...", which tools read."""
+    return re.sub(r"^((?:\w+Error)(?:(?:, | or )\w+Error)*),? ", r"\1: ", text)
 
 
 def _source(owner: object) -> str | None:

@@ -71,7 +71,10 @@ def row_function(row: object) -> Callable:
             return function(tensor(inputs[0]), *inputs[1:], out=out)
 
     function.__name__ = function.__qualname__ = row.name
-    function.__doc__ = row_texts.text(row.name, len(row.inputs)) or f"{row.name} of each element; tensors broadcast."
+    function.__doc__ = (
+        row_texts.text(row.name, len(row.inputs) - len(row.defaults))
+        or f"{row.name} of each element; tensors broadcast."
+    )
     return function
 
 

@@ -103,7 +103,7 @@ for _name, _function in list(vars(Tensor).items()):
         _text = row_texts.method_text(_name[:-1], is_in_place=True)
         if _text is None and _name[:-1] in functions:
             _text = row_texts.in_place_text(_name[:-1], functions[_name[:-1]].__doc__ or "")
-        _function.__doc__ = _text or f"In-place {_name[:-1]}."
+        _function.__doc__ = _text or row_texts.in_place_sentence(_name[:-1], functions.get(_name[:-1]))
 for _name in ("selu", "celu", "hardshrink", "fill", "detach"):
     functions[_name] = (
         row_function(t.rows[_name])

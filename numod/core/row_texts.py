@@ -628,6 +628,9 @@ TEXTS = {
 }
 
 
+_IN_PLACE = "In-place `{}`: overwrites the tensor and returns it."
+
+
 def text(name: str, inputs: int | None, has_out: bool = True) -> str | None:
     """The docstring of a function with so many inputs, None: not elementwise; None if the table does not have it."""
     if name not in TEXTS:
@@ -655,6 +658,12 @@ def in_place_text(name: str, function_text: str) -> str | None:
     return _as_method(name, (sentence.strip(), call, output), True)
 
 
+def in_place_sentence(name: str, function: object) -> str:
+    """The docstring of `x.NAME_()` without an example, from the function's if there is one."""
+    sentence, _, _ = (getattr(function, "__doc__", None) or "").partition("\n\n")
+    return f"{_IN_PLACE.format(name)} {sentence}".rstrip()
+
+
 def _as_method(name: str, text: tuple[str, str, str], is_in_place: bool) -> str | None:
     sentence, example, output = text
     _, _, arguments = example.partition(f"{name}(")
@@ -663,7 +672,7 @@ def _as_method(name: str, text: tuple[str, str, str], is_in_place: bool) -> str 
     if not tensor.startswith("torch.") or (is_in_place and ("True" in output or "False" in output)):
         return None
     if is_in_place:
-        sentence = f"In-place `{name}`: overwrites the tensor and returns it. {sentence}"
+        sentence = f"{_IN_PLACE.format(name)} {sentence}"
     call = f"x.{name}{'_' * is_in_place}({rest})"
     return f"{sentence}\n\nExample:\n\n    >>> x = {tensor}\n    >>> {call}\n    {_indented(output)}\n"
 
@@ -685,5 +694,6 @@ def _first_argument(arguments: str) -> tuple[str, str]:
 def copy_text(name: str, view_text: str | None) -> str:
     """The docstring of `NAME_copy`, with the example of the function that returns a view."""
     _, title, example = (view_text or "").partition("Example:")
-    example = f"\n\n{title}{example}".replace(f"torch.{name}(", f"torch.{name}_copy(") if title else ""
+    has_call = f"torch.{name}(" in example
+    example = f"\n\n{title}{example}".replace(f"torch.{name}(", f"torch.{name}_copy(") if has_call else ""
     return f"A copy of the view that `{name}` returns.{example}"

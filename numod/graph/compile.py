@@ -266,12 +266,17 @@ class Compiled:
         return self.variants[-1].refused
 
     def explain(self, source: bool = False, assembly: bool = False, llvm: bool = False) -> str:
-        """All programs as text: steps with source lines and costs, kernels, memory.
+        """All versions as text: why each was recorded, its steps with source lines and costs, kernels, memory.
 
         Optionally the generated source, machine code and LLVM IR.
         """
-        executables = [version.executable for version in self.current.versions]
-        reports = [executable.explain(source, assembly, llvm) for executable in executables]
+        versions = sorted(self.current.versions, key=lambda version: version.number)
+        executables = [version.executable for version in versions]
+        reports = [
+            f"{self.name}, version {version.number}. Why it was recorded: {version.cause}\n\n"
+            f"{version.executable.explain(source, assembly, llvm)}"
+            for version in versions
+        ]
         if self.settings.option("freezing") and not all(executable.freezing for executable in executables):
             reports.append("Frozen: nothing, because the calls record gradients; call it under no_grad()")
         if self.refused:

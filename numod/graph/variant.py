@@ -70,7 +70,7 @@ class Variant:
     ) -> None:
         self.compiled, self.call_lock = compiled, compiled.call_lock
         self.numbers, self.state = numbers, state
-        self.versions = Versions(compiled.settings, recorded)
+        self.versions = Versions(compiled.settings, recorded, state is not None)
         self.refused = ""  # why nothing more is recorded
         self.changes = _Changes()
         self.wrapped, self.excluded = compiled.function, frozenset()
@@ -198,7 +198,7 @@ class Variant:
         if recording.refused and not miss.check_failed:
             self._stop_recording(recording.refused)
         if recording.version is not None:
-            self.versions.add(miss.key, recording.version, counts)
+            self.versions.add(miss.key, recording.version, counts, miss.mismatch)
             if form.dynamic:
                 self.versions.keep_form(miss.key, recording.version.executable.section.form_at_other_sizes(form))
             self.changes.clear()

@@ -29,6 +29,7 @@ class Version:
     ) -> None:
         self.executable, self.snapshot, self.inputs = executable, snapshot, inputs
         self.gradient_places = gradient_places  # of the leaves that the function reaches
+        self.number, self.cause = 0, ""  # its place in the order of recording, and why it was recorded
         parts: list[Any] = []
         pytree.replace(executable.program.outputs, parts.append)
         self._returns_containers = any(type(part) is pytree.ArgumentContainer for part in parts)
@@ -84,8 +85,8 @@ class LimitReached(Exception):
 class Versions:
     """The versions of one function, by the keys of calls, and the limits on their number."""
 
-    def __init__(self, settings: Settings, recorded: int = 0) -> None:
-        self.settings = settings
+    def __init__(self, settings: Settings, recorded: int = 0, has_state: bool = False) -> None:
+        self.settings, self.has_state = settings, has_state
         # Threads read this without a lock: it is replaced, never changed.
         self.by_key: dict[tuple, list[Version]] = {}
         self.recorded = recorded  # recordings, including those of a variant that this one replaces
@@ -102,12 +103,14 @@ class Versions:
         """The version recorded last."""
         return next(reversed(self.by_key.values()))[0]
 
-    def add(self, key: tuple, version: Version, counts: bool) -> None:
-        """Add a version for calls with this key; `counts`: towards the recompile limit."""
+    def add(self, key: tuple, version: Version, counts: bool, mismatch: str | None) -> None:
+        """Add a version for calls with this key; `counts`: towards the recompile limit. `mismatch`: see `plan`."""
+        version.cause = mismatch or (self._difference(key) if self.by_key else self._first_cause())
         self.by_key = {**self.by_key, key: [version, *self.by_key.get(key, ())]}
         for kind in {family(key), family(key, integers=False)}:
             self._family_counts[kind] = self._family_counts.get(kind, 0) + 1
         self.recorded += 1
+        version.number = self.recorded
         self._counted += counts
 
     def keep_form(self, key: tuple, form: Form) -> None:
@@ -136,8 +139,11 @@ class Versions:
                 return None
         return form, counts
 
+    def _first_cause(self) -> str:
+        return "numbers that change are passed as arguments now" if self.recorded else "the first call"
+
     def _difference(self, key: tuple) -> str:
-        return difference(key, next(reversed(self.by_key)))
+        return difference(key, next(reversed(self.by_key)), self.has_state)
 
     def _is_first_sight(self, key: tuple) -> bool:
         """Whether a call with these sizes comes for the first time. Old sizes are forgotten."""

@@ -299,7 +299,7 @@ def test_sections_come_before_the_example() -> None:
     places = [text.index(title) for title in ("Args:", "Shape:", "Raises:", "Source:", "Example:")]
     assert text.startswith("Sum over dimensions") and places == sorted(places)
     assert "keepdim (bool, default False): whether reduced dimensions stay, with size 1" in text
-    assert "IndexError if `dim` is out of range." in text
+    assert "    IndexError: if `dim` is out of range.\n" in text
     assert "Source: numod/core/math/reductions.py, line" in text
 
 

@@ -14,7 +14,7 @@ from ... import dtypes
 from ...dtypes import dtype as DType
 from ...errors import normalize_dim
 from ...ops import view as v
-from .. import changes
+from .. import changes, row_texts
 from . import shapes
 from ..apply import apply, state
 from ..resolve import refuse_floats
@@ -51,7 +51,8 @@ def _becomes(function: Callable) -> Callable:
                 self._node, self._output = node, changed._output
         return self
 
-    method.__name__, method.__doc__ = f"{function.__name__.rstrip('_')}_", f"In-place {function.__name__.rstrip('_')}."
+    name = function.__name__.rstrip("_")
+    method.__name__, method.__doc__ = f"{name}_", row_texts.in_place_sentence(name, function)
     return method
 
 

@@ -64,14 +64,19 @@ def family(key: Any, integers: bool = True) -> Any:
     return (tuple, int) if key[:1] == (int,) else (type(key), *(family(part, integers) for part in key))
 
 
-def difference(key: tuple, before: tuple) -> str:
-    """The difference between the keys of two calls, in words."""
+def difference(key: tuple, before: tuple, has_state: bool = False) -> str:
+    """The difference between the keys of two calls, in words. `has_state`: see `_arguments`."""
     if key[1:] != before[1:]:
         return "the grad mode"
-    for number, (now, then) in enumerate(zip(key[0], before[0])):
+    for number, (now, then) in enumerate(zip(_arguments(key[0], has_state), _arguments(before[0], has_state))):
         if now != then:
             return f"argument {number}: {_worded(then)} was recorded, got {_worded(now)}"
     return "the number of arguments"
+
+
+def _arguments(keys: tuple, has_state: bool) -> tuple:
+    """The keys of a call's arguments; with `has_state` they follow those of passed state, as a tuple and a dict."""
+    return (*keys[1][1:], *keys[2][1:]) if has_state else keys
 
 
 def _worded(part: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
 
 import pytest
 
@@ -78,3 +79,32 @@ def test_a_graph_can_be_printed_and_drawn() -> None:
         _ = model.graph
     model(numod.ones(1, 2))
     assert "linear" in str(model.graph)
+
+
+def causes(compiled: object) -> list[str]:
+    return [line.partition("recorded: ")[2] for line in compiled.explain().splitlines() if "Why it was" in line]
+
+
+def test_explain_says_why_each_version_was_recorded() -> None:
+    module = nn.Linear(2, 2)
+    step = numod.compile(lambda x: module(x) if module.training else x)
+    for size in (2, 3):
+        step(numod.ones(size, 2))
+    module.eval()
+    step(numod.ones(2, 2))
+    first, sizes, mode = causes(step)
+    assert first == "the first call" and "(2, 2) was recorded, got float32 (3, 2)" in sizes.replace("numod.", "")
+    assert "training" in mode
+
+
+def test_the_cause_names_the_argument_where_state_is_passed() -> None:
+    counter = SimpleNamespace(calls=0)
+
+    def count(x: numod.Tensor) -> numod.Tensor:
+        counter.calls += 1
+        return x * counter.calls
+
+    step = numod.compile(count)
+    for size in (2, 2, 2, 3):
+        step(numod.ones(size))
+    assert causes(step)[-1].startswith("argument 0: ")
