@@ -77,8 +77,8 @@ def compile(
     - `dynamic`: True compiles once for all sizes, with general kernels: a new size is recorded, but not compiled.
       Size 1 may be another version, where it broadcasts. False compiles for each size. None starts like False, and
       compiles for all sizes at the third size, or if a tensor is marked (`mark_dynamic`). After eight sizes, a new size
-      is recorded at its second call, up to 64 sizes; others run eagerly. Integers that only change sizes (`x[:n]`) count
-      as sizes.
+      is recorded at its second call, up to 64 sizes; others run eagerly. Integers that only change sizes (`x[:n]`)
+      count as sizes.
     - `recompile_limit`: the number of recordings after which other calls run eagerly; by default
       `numod._dynamo.config.recompile_limit`, 8.
     - `name`: the function's name in warnings and reports. `explain=True` prints what was recorded. `disable=True`
