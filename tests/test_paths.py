@@ -77,6 +77,57 @@ def test_private_names_that_libraries_import() -> None:
     assert (double(1), double(2), Scaled.entered, Scaled.name) == (2, 4, 2, "Scaled")
 
 
+def test_private_names_that_model_files_import(tmp_path) -> None:
+    from numod._C import Generator, Size, device, dtype
+    from numod._lowrank import svd_lowrank
+    from numod._vmap_internals import vmap
+    from numod.cuda.amp.autocast_mode import autocast
+    from numod.cuda.amp.grad_scaler import GradScaler
+    from numod.distributions.kl import _KL_REGISTRY
+    from numod.nn import _reduction
+    from numod.nn.modules.module import _addindent
+    from numod.nn.modules.transformer import _generate_square_subsequent_mask
+    from numod.nn.modules.utils import _list_with_default
+    from numod.serialization import default_restore_location
+    from numod.utils._pytree import tree_flatten, tree_structure, tree_unflatten
+    from numod.utils.checkpoint import check_backward_validity, detach_variable
+    from numod.utils.data._utils.worker import WorkerInfo, get_worker_info
+
+    assert (Generator, Size, device, dtype) == (numod.Generator, numod.Size, numod.device, numod.dtype)
+    assert svd_lowrank.__name__ == "svd_lowrank" and vmap is numod.func.vmap
+    assert autocast is numod.cuda.amp.autocast and GradScaler is numod.cuda.amp.GradScaler
+    assert (numod.distributions.Normal, numod.distributions.Normal) in _KL_REGISTRY
+    assert [_reduction.get_enum(name) for name in ("none", "mean", "sum")] == [0, 1, 2]
+    with pytest.raises(ValueError, match="least is not a valid value for reduction"):
+        _reduction.get_enum("least")
+    with pytest.warns(UserWarning, match="please use reduction='sum'"):
+        assert _reduction.legacy_get_enum(False, None) == 2
+    assert _addindent("a\nb", 2) == "a\n  b" and _generate_square_subsequent_mask(2)[0, 1] == float("-inf")
+    assert _list_with_default([None, 3], [2, 4, 5]) == [4, 3] and _list_with_default(7, [1]) == 7
+    with pytest.raises(ValueError, match="at least 3"):
+        _list_with_default([None, 3], [2, 4])
+    leaves, spec = tree_flatten({"a": 1, "b": (2, 3)})
+    assert tree_unflatten(leaves, tree_structure({"a": 0, "b": (0, 0)})) == tree_unflatten(leaves, spec)
+    assert get_worker_info() is None and "seed" in WorkerInfo._fields
+
+    x = numod.ones(2, requires_grad=True)
+    detached, number = detach_variable((2 * x, 5))
+    assert detached.is_leaf and detached.requires_grad and number == 5
+    check_backward_validity([x])
+    with pytest.warns(UserWarning, match="None of the inputs have requires_grad=True"):
+        check_backward_validity([x.detach()])
+    numod.save({"x": x.detach()}, tmp_path / "x.pt")
+    loaded = numod.load(
+        tmp_path / "x.pt", map_location=lambda storage, location: default_restore_location(storage, "cpu")
+    )
+    assert loaded["x"].tolist() == [1, 1]
+    weight = numod.empty(3)
+    assert nn.init._no_grad_fill_(weight, 2.0) is weight and weight.tolist() == [2, 2, 2]
+    assert nn.init._no_grad_zero_(weight).sum() == 0 and nn.init._no_grad_uniform_(weight, 1.0, 2.0).min() >= 1
+    assert nn.init._no_grad_trunc_normal_(weight, 0.0, 1.0, -1.0, 1.0).abs().max() <= 1
+    assert nn.init._no_grad_normal_(weight, 50.0, 1.0).min() > 0
+
+
 def test_forks_of_scripts_run_at_once() -> None:
     from numod import jit
 

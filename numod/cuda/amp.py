@@ -8,6 +8,7 @@ from .. import amp
 from ..amp.deprecated import of_device, warn_of
 from ..dtypes import float16
 
+__path__: list[str] = []  # PyTorch's `cuda.amp.grad_scaler` and `cuda.amp.autocast_mode` are this module (`paths`)
 __all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd"]
 
 autocast, GradScaler = of_device("cuda", float16)

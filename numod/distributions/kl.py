@@ -36,7 +36,7 @@ from .probs_or_logits import ProbsOrLogits
 from .transformed_distribution import TransformedDistribution
 from .uniform import Uniform
 
-_formulas: dict[tuple[type, type], Callable] = {}
+_KL_REGISTRY: dict[tuple[type, type], Callable] = {}
 
 
 def register_kl(type_p: type, type_q: type) -> Callable[[Callable], Callable]:
@@ -45,7 +45,7 @@ def register_kl(type_p: type, type_q: type) -> Callable[[Callable], Callable]:
         raise TypeError(f"Expected types to be Distribution subclasses but got {type_p} and {type_q}")
 
     def register(function: Callable) -> Callable:
-        _formulas[type_p, type_q] = function
+        _KL_REGISTRY[type_p, type_q] = function
         return function
 
     return register
@@ -62,7 +62,7 @@ def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
     """
     candidates = [
         (type(p).__mro__.index(a) + type(q).__mro__.index(b), function)
-        for (a, b), function in _formulas.items()
+        for (a, b), function in _KL_REGISTRY.items()
         if isinstance(p, a) and isinstance(q, b)
     ]
     if not candidates:

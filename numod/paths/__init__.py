@@ -59,7 +59,10 @@ HOMES = {  # PyTorch's path -> numod's, both below numod
     "utils.data._utils": "utils.data", "testing._comparison": "testing", "torch_version": "version",
     "_utils": "paths.helpers", "utils._contextlib": "paths.helpers", "_jit_internal": "paths.jit",
     "distributed.elastic.multiprocessing.errors": "paths.elastic",
-    "utils.data._utils.collate": "utils.data.collate",
+    "utils.data._utils.collate": "utils.data.collate", "utils.data._utils.worker": "utils.data.info",
+    "nn._reduction": "paths.reduction", "jit._script": "paths.jit", "jit._trace": "paths.jit",
+    "_lowrank": "core.linalg.low_rank", "_vmap_internals": "func", "optim._multi_tensor": "optim",
+    "cuda.amp.grad_scaler": "cuda.amp", "cuda.amp.autocast_mode": "cuda.amp",
 }  # fmt: skip
 _EINOPS = "einops._backends"
 

@@ -6,13 +6,15 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..core.overrides import DisableTorchFunction, DisableTorchFunctionSubclass, _disabled_torch_function_impl  # noqa: F401
+from ..core.create.random import Generator as Generator
 from ..core.tensor import Tensor
 from ..device.device import Device
+from ..device.layout import Size as Size
 from ..dtypes import dtype as DType
 from ..errors import name_only
 from ..ops.reduce.softmax import log_softmax, softmax
 
-_TensorMeta = type(Tensor)
+_TensorMeta, device, dtype = type(Tensor), Device, DType
 # of PyTorch's script compiler; files name it in annotations
 TensorType = name_only("TensorType", "the class of tensors is numod.Tensor")
 # of PyTorch's exporter

@@ -104,6 +104,11 @@ def tree_flatten(tree: Any) -> tuple[list[Any], Any]:
     return leaves(tree), map_leaves(lambda _: None, tree)
 
 
+def tree_structure(tree: Any) -> Any:
+    """The structure of `tree`, as in the second result of `tree_flatten`."""
+    return tree_flatten(tree)[1]
+
+
 def tree_unflatten(leaves: list[Any], spec: Any) -> Any:
     """A tree of the structure `spec` with the leaves `leaves`."""
     parts = iter(leaves)

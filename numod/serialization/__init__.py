@@ -15,7 +15,7 @@ Only data is read: nothing in a file is imported or executed, unless the user al
 from __future__ import annotations
 
 from .checkpoint import load, save
-from .placement import MAP_LOCATION as MAP_LOCATION
+from .placement import MAP_LOCATION as MAP_LOCATION, default_restore_location as default_restore_location
 from .program import load_program, save_program
 from .refusal import CheckpointError
 from .safe_globals import add_safe_globals, clear_safe_globals, get_safe_globals, safe_globals

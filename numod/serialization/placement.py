@@ -48,6 +48,14 @@ def placement(map_location: object, path: object) -> Placement:
     return lambda flat, _: flat.to(device)
 
 
+def default_restore_location(storage: Tensor, location: str) -> Tensor:
+    """What `load` passes to a function given as map_location, on the named device.
+
+    Raises CheckpointError if there is no such device.
+    """
+    return _restored(storage, location, "the file")
+
+
 def _chosen(result: object, flat: Tensor, location: str, path: object) -> Tensor:
     if result is None:
         return _restored(flat, location, path)

@@ -38,6 +38,19 @@ class CheckpointError(RuntimeError):
     """The recomputation differed from the first run."""
 
 
+def check_backward_validity(inputs: Iterable[object]) -> None:
+    """Warn if no input of a checkpointed part requires a gradient."""
+    if not any(isinstance(input, Tensor) and input.requires_grad for input in inputs):
+        warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2)
+
+
+def detach_variable(inputs: tuple) -> tuple:
+    """The inputs with tensors detached, which require gradients as before."""
+    return tuple(
+        [input.detach().requires_grad_(input.requires_grad) if isinstance(input, Tensor) else input for input in inputs]
+    )
+
+
 def noop_context_fn() -> tuple[contextlib.AbstractContextManager, contextlib.AbstractContextManager]:
     """Two contexts that do nothing, for the first run and the recomputation."""
     return contextlib.nullcontext(), contextlib.nullcontext()

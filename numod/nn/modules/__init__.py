@@ -6,7 +6,7 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from . import utils  # noqa: F401  a file that exists only here
+from . import utils  # a file that exists only here
 
 _nn = sys.modules[__name__.rpartition(".")[0]]  # complete except for this package, which it imports last
 _RENAMED = {
@@ -47,6 +47,8 @@ for _name, _file, _layer in (  # layers that are in another file here
     ("loss", "linear_cross_entropy", "LinearCrossEntropyLoss"),
 ):  # fmt: skip
     setattr(_files[_name], _layer, getattr(_files[_file], _layer))
+_files["module"]._addindent = utils._addindent
+_files["transformer"]._generate_square_subsequent_mask = _nn.Transformer.generate_square_subsequent_mask
 
 
 def __getattr__(name: str) -> Any:

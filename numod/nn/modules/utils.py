@@ -28,6 +28,21 @@ def _reverse_repeat_tuple(t: Sequence[Any], n: int) -> tuple:
     return tuple(entry for entry in reversed(t) for _ in range(n))
 
 
+def _list_with_default(out_size: Sequence[int | None] | int, defaults: Sequence[int]) -> Sequence[int] | int:
+    """A layer's output size, with the last of `defaults` in the place of each None."""
+    if isinstance(out_size, int):
+        return out_size
+    if len(defaults) <= len(out_size):
+        raise ValueError(f"Input dimension should be at least {len(out_size) + 1}")
+    pairs = zip(out_size, defaults[-len(out_size) :], strict=True)
+    return [default if size is None else size for size, default in pairs]
+
+
+def _addindent(s_: str, numSpaces: int) -> str:
+    """The text with all lines but the first indented, as `repr` of a Module."""
+    return s_.replace("\n", "\n" + " " * numSpaces)
+
+
 def consume_prefix_in_state_dict_if_present(state_dict: dict[str, Any], prefix: str) -> None:
     """Strip `prefix` from the keys that have it, and from those of the metadata, in place."""
     for key in list(state_dict):
