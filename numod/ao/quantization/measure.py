@@ -56,18 +56,18 @@ class Measurement:
     def choose(self, path: str, layer: Module, quantized: Module) -> Module:
         """The quantized layer, or the float layer where that is faster."""
         shape = vars(layer).get("_calibration_shape")
-        kept = FloatLayer(_without_observers(layer), *observed(layer))
+        float_layer = FloatLayer(_without_observers(layer), *observed(layer))
         decision = self.earlier.get(path)
         if decision is None:
-            decision = UNSEEN if shape is None else _decide(quantized, kept, shape)
+            decision = UNSEEN if shape is None else _decide(quantized, float_layer, shape)
         self.decisions[path] = decision
-        return kept if decision.startswith("float") else quantized
+        return float_layer if decision.startswith("float") else quantized
 
 
-def _decide(quantized: Module, kept: Module, shape: tuple[int, ...]) -> str:
+def _decide(quantized: Module, float_layer: Module, shape: tuple[int, ...]) -> str:
     quantizer = Quantizer(dtypes.quint8, per_tensor_affine, 1 / 64, 64)
     x = quantizer.quantize((randint(0, 128, shape) - 64).float() / 64)
-    return "int8" if seconds(quantized, x) < seconds(kept, x) else KEPT
+    return "int8" if seconds(quantized, x) < seconds(float_layer, x) else KEPT
 
 
 def _without_observers(layer: Module) -> Module:
