@@ -1,6 +1,6 @@
-"""Smaller networks: `ao.quantization` is PyTorch's recipe, `ao.nn` has its layers."""
+"""Smaller networks: `ao.quantization` is PyTorch's recipe, `ao.nn` has its layers, `ao.pruning` masks weights."""
 
 from __future__ import annotations
 
-from . import nn, quantization  # noqa: F401  public namespaces
+from . import nn, pruning, quantization  # noqa: F401  public namespaces
 from .quantization import quantize_ as quantize_

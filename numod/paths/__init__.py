@@ -42,7 +42,7 @@ HOMES = {  # PyTorch's path -> numod's, both below numod
     "nn.utils.clip_grad": "nn.utils.clip", "nn.utils.convert_parameters": "nn.utils.vector", "utils.hooks": "nn.hooks",
     **dict.fromkeys(("fx.graph_module", "fx.node", "_subclasses", "_subclasses.fake_tensor"), "paths.fx"),
     **dict.fromkeys(("fx.experimental", "fx.experimental.proxy_tensor"), "paths.fx"),
-    "quantization": "ao.quantization",
+    "quantization": "ao.quantization", "ao.sparsity": "ao.pruning",
     **{
         f"quantization.{name}": f"ao.quantization.{name}"
         for name in ("fake_quantize", "observer", "qconfig", "qconfig_mapping", "quantize_fx", "stubs")

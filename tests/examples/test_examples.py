@@ -25,8 +25,15 @@ BARS = {
     "policy_gradient": lambda lengths: lengths[1] > 3 * lengths[0],
     "differential_equation": lambda error: error < 0.05,
     "learner_digits": lambda accuracy: accuracy > 0.98,
+    "quantize_digits": lambda results: _quantized_is_as_good(**results),
     "fine_tune": lambda result: result[0] > 0.9 and result[1] == 1.0,
 }
+
+
+def _quantized_is_as_good(float: tuple, dynamic: tuple, static: tuple, QAT: tuple) -> bool:
+    """Accuracies are within 0.5 points, the trained one's within 0.2, and weights of 8 bits take about a quarter."""
+    accurate = min(dynamic[0], static[0]) >= float[0] - 0.005 and QAT[0] >= float[0] - 0.002
+    return accurate and max(static[1], QAT[1]) <= 0.27 * float[1]
 
 
 def example(name: str) -> ModuleType:

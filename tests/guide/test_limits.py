@@ -319,6 +319,45 @@ def _() -> None:
         numod.cuda.CUDAGraph()
 
 
+@row("`backend_config` of graph mode")
+def _() -> None:
+    mapping = numod.ao.quantization.get_default_qconfig_mapping()
+    with pytest.raises(NotImplementedError, match="QConfigMapping"):
+        numod.ao.quantization.prepare_fx(nn.Linear(2, 2), mapping, numod.ones(1, 2), backend_config={})
+
+
+@row("a graph-mode model that makes other calls than its example")
+def _() -> None:
+    class Branch(nn.Module):
+        def forward(self, x: numod.Tensor) -> numod.Tensor:
+            return x.relu() if len(x) > 1 else x.mean(0)
+
+    mapping = numod.ao.quantization.QConfigMapping()
+    prepared = numod.ao.quantization.prepare_fx(Branch(), mapping, numod.ones(1, 2))
+    with pytest.raises(RuntimeError, match="the model calls Tensor.relu"):
+        prepared(numod.ones(2, 2))
+
+
+@row("`quantize_jit`, `prepare_jit` and other functions of TorchScript")
+def _() -> None:
+    with pytest.raises(NotImplementedError, match="prepare_fx"):
+        numod.ao.quantization.quantize_jit(nn.Linear(2, 2), {})
+
+
+@row("`convert(is_reference=True)`")
+def _() -> None:
+    with pytest.raises(NotImplementedError, match="reference layers"):
+        numod.ao.quantization.convert(nn.Linear(2, 2), is_reference=True)
+
+
+@row("`ao.nn.quantizable`, `nn.quantized.LSTM`, `ConvAdd2d`, `LinearLeakyReLU`, 4-bit dtypes")
+def _() -> None:
+    assert not hasattr(numod.ao.nn, "quantizable") and not hasattr(numod.nn.quantized, "LSTM")
+    assert not any(hasattr(numod.nn.intrinsic, name) for name in ("ConvAdd2d", "LinearLeakyReLU"))
+    with pytest.raises((RuntimeError, NotImplementedError, TypeError, ValueError, AttributeError)):
+        numod.quantize_per_tensor(numod.ones(2), 1.0, 0, numod.quint4x2)
+
+
 def test_each_row_has_a_test() -> None:
     assert sorted(TESTS) == sorted(ROWS)
 

@@ -8,6 +8,7 @@ quantized, `graph_module` runs it.
 
 from __future__ import annotations
 
+from ...errors import name_only
 from .fake_quantize import (
     FakeQuantize,
     FakeQuantizeBase,
@@ -108,12 +109,15 @@ from .quantization_mappings import (
     get_default_qat_module_mappings,
     get_default_qconfig_propagation_list,
     get_default_static_quant_module_mappings,
+    get_dynamic_quant_module_class,
     get_embedding_qat_module_mappings,
     get_embedding_static_quant_module_mappings,
+    get_static_quant_module_class,
 )
 from .quantize import (
     add_quant_dequant,
     convert,
+    default_eval_fn,
     prepare,
     prepare_qat,
     propagate_qconfig_,
@@ -129,7 +133,9 @@ from .stubs import (
 )
 from .qconfig_mapping import (
     QConfigMapping,
+    get_default_qat_qconfig_dict,
     get_default_qat_qconfig_mapping,
+    get_default_qconfig_dict,
     get_default_qconfig_mapping,
 )
 from .quantize_fx import (
@@ -148,6 +154,15 @@ from .report import (
     report,
 )
 
+(
+    convert_dynamic_jit, convert_jit, fuse_conv_bn_jit, prepare_dynamic_jit, prepare_jit, quantize_dynamic_jit,
+    quantize_jit,
+) = (
+    name_only(f"ao.quantization.{_name}", "numod has no TorchScript; use prepare_fx and convert_fx")
+    for _name in """convert_dynamic_jit convert_jit fuse_conv_bn_jit prepare_dynamic_jit prepare_jit
+        quantize_dynamic_jit quantize_jit""".split()
+)  # fmt: skip
+
 __all__ = [
     "DeQuantStub", "FakeQuantize", "FakeQuantizeBase", "FixedQParamsFakeQuantize", "FixedQParamsObserver",
     "FusedMovingAvgObsFakeQuantize", "HistogramObserver", "Int4WeightOnlyConfig",
@@ -159,15 +174,15 @@ __all__ = [
     "default_affine_fixed_qparams_observer", "default_debug_observer", "default_debug_qconfig",
     "default_dynamic_fake_quant", "default_dynamic_qat_qconfig", "default_dynamic_qconfig",
     "default_dynamic_quant_observer", "default_embedding_fake_quant", "default_embedding_qat_qconfig",
-    "default_fake_quant", "default_fixed_qparams_range_0to1_fake_quant", "default_fixed_qparams_range_0to1_observer",
-    "default_fixed_qparams_range_neg1to1_fake_quant", "default_fixed_qparams_range_neg1to1_observer",
-    "default_float_qparams_observer", "default_fused_act_fake_quant", "default_fused_per_channel_wt_fake_quant",
-    "default_fused_wt_fake_quant", "default_histogram_fake_quant", "default_histogram_observer", "default_observer",
-    "default_per_channel_qconfig", "default_per_channel_symmetric_qnnpack_qat_qconfig",
-    "default_per_channel_symmetric_qnnpack_qconfig", "default_per_channel_weight_fake_quant",
-    "default_per_channel_weight_observer", "default_placeholder_observer", "default_qat_qconfig",
-    "default_qat_qconfig_v2", "default_qconfig", "default_quint8_weight_qconfig", "default_reuse_input_observer",
-    "default_reuse_input_qconfig", "default_symmetric_fixed_qparams_fake_quant",
+    "default_eval_fn", "default_fake_quant", "default_fixed_qparams_range_0to1_fake_quant",
+    "default_fixed_qparams_range_0to1_observer", "default_fixed_qparams_range_neg1to1_fake_quant",
+    "default_fixed_qparams_range_neg1to1_observer", "default_float_qparams_observer", "default_fused_act_fake_quant",
+    "default_fused_per_channel_wt_fake_quant", "default_fused_wt_fake_quant", "default_histogram_fake_quant",
+    "default_histogram_observer", "default_observer", "default_per_channel_qconfig",
+    "default_per_channel_symmetric_qnnpack_qat_qconfig", "default_per_channel_symmetric_qnnpack_qconfig",
+    "default_per_channel_weight_fake_quant", "default_per_channel_weight_observer", "default_placeholder_observer",
+    "default_qat_qconfig", "default_qat_qconfig_v2", "default_qconfig", "default_quint8_weight_qconfig",
+    "default_reuse_input_observer", "default_reuse_input_qconfig", "default_symmetric_fixed_qparams_fake_quant",
     "default_symmetric_fixed_qparams_observer", "default_symmetric_qnnpack_qat_qconfig",
     "default_symmetric_qnnpack_qconfig", "default_weight_fake_quant", "default_weight_observer",
     "default_weight_only_qconfig", "disable_fake_quant", "disable_observer", "enable_fake_quant", "enable_observer",
@@ -175,11 +190,13 @@ __all__ = [
     "fuse_conv_bn_relu", "fuse_convtranspose_bn", "fuse_fx", "fuse_known_modules", "fuse_linear_bn", "fuse_modules",
     "fuse_modules_qat", "fused_per_channel_wt_fake_quant_range_neg_127_to_127",
     "fused_wt_fake_quant_range_neg_127_to_127", "get_default_dynamic_quant_module_mappings",
-    "get_default_qat_module_mappings", "get_default_qat_qconfig", "get_default_qat_qconfig_mapping",
-    "get_default_qconfig", "get_default_qconfig_mapping", "get_default_qconfig_propagation_list",
-    "get_default_static_quant_module_mappings", "get_embedding_qat_module_mappings",
+    "get_default_qat_module_mappings", "get_default_qat_qconfig", "get_default_qat_qconfig_dict",
+    "get_default_qat_qconfig_mapping", "get_default_qconfig", "get_default_qconfig_dict",
+    "get_default_qconfig_mapping", "get_default_qconfig_propagation_list", "get_default_static_quant_module_mappings",
+    "get_dynamic_quant_module_class", "get_embedding_qat_module_mappings",
     "get_embedding_static_quant_module_mappings", "get_fuser_method", "get_observer_state_dict",
-    "load_observer_state_dict", "per_channel_dynamic_qconfig", "per_channel_weight_observer_range_neg_127_to_127",
-    "prepare", "prepare_fx", "prepare_qat", "prepare_qat_fx", "propagate_qconfig_", "qconfig_equals", "quantize",
-    "quantize_", "quantize_dynamic", "quantize_qat", "report", "swap_module", "weight_observer_range_neg_127_to_127",
+    "get_static_quant_module_class", "load_observer_state_dict", "per_channel_dynamic_qconfig",
+    "per_channel_weight_observer_range_neg_127_to_127", "prepare", "prepare_fx", "prepare_qat", "prepare_qat_fx",
+    "propagate_qconfig_", "qconfig_equals", "quantize", "quantize_", "quantize_dynamic", "quantize_qat", "report",
+    "swap_module", "weight_observer_range_neg_127_to_127",
 ]  # fmt: skip

@@ -64,10 +64,10 @@ class Measurement:
         return float_layer if decision.startswith("float") else quantized
 
 
-def _decide(quantized: Module, kept: Module, shape: tuple[int, ...]) -> str:
+def _decide(quantized: Module, float_layer: Module, shape: tuple[int, ...]) -> str:
     quantizer = Quantizer(dtypes.quint8, per_tensor_affine, 1 / 64, 64)
     x = quantizer.quantize((randint(0, 128, shape) - 64).float() / 64)
-    return "int8" if seconds(quantized, x) < seconds(kept, x) else KEPT
+    return "int8" if seconds(quantized, x) < seconds(float_layer, x) else KEPT
 
 
 def _without_observers(layer: Module) -> Module:

@@ -192,3 +192,13 @@ def _get_symmetric_qnnpack_qconfig_mapping() -> QConfigMapping:
 def _get_symmetric_qnnpack_qat_qconfig_mapping() -> QConfigMapping:
     """The mapping for training with signed activations."""
     return _symmetric(get_default_qat_qconfig_mapping("qnnpack"), default_symmetric_qnnpack_qat_qconfig)
+
+
+def get_default_qconfig_dict(backend: str = "x86", version: int = 0) -> dict[str, Any]:
+    """`get_default_qconfig_mapping` as PyTorch's older dict."""
+    return get_default_qconfig_mapping(backend, version).to_dict()
+
+
+def get_default_qat_qconfig_dict(backend: str = "x86", version: int = 1) -> dict[str, Any]:
+    """`get_default_qat_qconfig_mapping` as PyTorch's older dict."""
+    return get_default_qat_qconfig_mapping(backend, version).to_dict()

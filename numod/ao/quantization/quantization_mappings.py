@@ -82,6 +82,29 @@ def get_embedding_static_quant_module_mappings() -> dict[type, type]:
     return {**DEFAULT_STATIC_QUANT_MODULE_MAPPINGS, **trained}
 
 
+def _class_of(kind: type, mapping: dict[type, type], additional: dict | None) -> type:
+    layer = {**mapping, **(additional or {})}.get(kind)
+    if layer is None:
+        raise AssertionError(f"Floating point module class {kind} does not have a corresponding quantized module class")
+    return layer
+
+
+def get_static_quant_module_class(
+    float_module_class: type, additional_static_quant_mapping: dict | None = None, is_reference: bool = False
+) -> type:
+    """The layer that replaces one of this class in `convert`."""
+    if is_reference:
+        raise NotImplementedError("is_reference=True: numod has no reference layers; leave it False")
+    return _class_of(float_module_class, DEFAULT_STATIC_QUANT_MODULE_MAPPINGS, additional_static_quant_mapping)
+
+
+def get_dynamic_quant_module_class(
+    float_module_class: type, additional_dynamic_quant_mapping: dict | None = None
+) -> type:
+    """The layer that replaces one of this class in `quantize_dynamic`."""
+    return _class_of(float_module_class, DEFAULT_DYNAMIC_QUANT_MODULE_MAPPINGS, additional_dynamic_quant_mapping)
+
+
 def get_default_qconfig_propagation_list() -> set[type]:
     """Layers whose results `prepare` observes."""
     return {

@@ -230,6 +230,12 @@ def _remove_qconfig(module: Module) -> None:
             del hooks[key]
 
 
+def default_eval_fn(model: Module, calib_data: Iterable) -> None:
+    """Call the model with the inputs of (input, target) pairs: a `run_fn` for `quantize`."""
+    for data, _ in calib_data:
+        model(data)
+
+
 def quantize(
     model: Module, run_fn: Callable, run_args: Iterable, mapping: dict | None = None, inplace: bool = False
 ) -> Module:

@@ -123,7 +123,7 @@ class _QuantizedConv(QuantizedOutput):
         images, is_line = x._integers.movedim(1, -1), len(self.kernel_size) == 1
         images = (images.unsqueeze(1) if is_line else images).contiguous()
         first = ((1,), (0,), (1,)) if is_line else ((), (), ())
-        settings = [(*before, *values) for before, values in zip(first, (self.stride, self.padding, self.dilation))]
+        settings = [(*before, *sizes) for before, sizes in zip(first, (self.stride, self.padding, self.dilation))]
         result = static_convolution(images, x._quantizer, weight, bias, out, self._then_relu, (*settings, self.groups))
         return wrap_integers((result.squeeze(1) if is_line else result).movedim(-1, 1), out)
 
