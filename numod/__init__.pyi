@@ -379,7 +379,7 @@ def argwhere(input: Tensor) -> Tensor:
 def as_strided(input: Tensor, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int | None = None) -> Tensor:
     """A view of any sizes and strides over the storage. Raises RuntimeError if it would leave the storage."""
 def as_strided_(input: Tensor, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int | None = None) -> Tensor:
-    """In-place as_strided."""
+    """In-place `as_strided`: overwrites the tensor and returns it. A view of any sizes and strides over the storage. Raises RuntimeError if it would leave the storage."""
 def as_strided_copy(input: Tensor, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int | None = None, *, out: Tensor | None = None) -> Tensor:
     """A copy of the view that `as_strided` returns."""
 def as_strided_scatter(input: Tensor, src: Tensor, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int | None = None) -> Tensor:
@@ -525,7 +525,7 @@ def conj(input: Tensor) -> Tensor:
 def conj_physical(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The complex conjugate, computed; a real tensor itself."""
 def conj_physical_(input: Tensor) -> Tensor:
-    """In-place conj_physical."""
+    """In-place `conj_physical`: overwrites the tensor and returns it. The complex conjugate, computed; a real tensor itself."""
 def constant_pad_nd(input: Tensor, pad: Sequence[_int], value: _float | _complex = 0) -> Tensor:
     """`nn.functional.pad` with a constant."""
 def conv1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: _int | Sequence[_int] = 1, padding: _int | Sequence[_int] | str = 0, dilation: _int | Sequence[_int] = 1, groups: _int = 1) -> Tensor:

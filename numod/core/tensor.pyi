@@ -433,7 +433,7 @@ class Tensor:
     def nextafter(self, other: Tensor) -> Tensor:
         """The next number of the tensor's dtype towards `other`."""
     def nextafter_(self, other: Tensor) -> Tensor:
-        """In-place nextafter."""
+        """In-place `nextafter`: overwrites the tensor and returns it. The next number of the tensor's dtype towards `other`."""
     def positive(self) -> Tensor:
         """The tensor itself."""
     def rsub(input: Tensor, other: _float | _complex, alpha: _float | _complex = 1) -> Tensor:
@@ -451,7 +451,7 @@ class Tensor:
     def conj_physical(self) -> Tensor:
         """The complex conjugate, computed; a real tensor itself."""
     def conj_physical_(self) -> Tensor:
-        """In-place conj_physical."""
+        """In-place `conj_physical`: overwrites the tensor and returns it. The complex conjugate, computed; a real tensor itself."""
     @property
     def imag(self) -> Tensor:
         """The imaginary parts, as a view."""
@@ -732,11 +732,11 @@ class Tensor:
     def igamma(self, other: Tensor) -> Tensor:
         """Regularised lower incomplete gamma function P(input, other). There is no gradient for `input`."""
     def igamma_(self, other: Tensor) -> Tensor:
-        """In-place igamma."""
+        """In-place `igamma`: overwrites the tensor and returns it. Regularised lower incomplete gamma function P(input, other). There is no gradient for `input`."""
     def igammac(self, other: Tensor) -> Tensor:
         """Regularised upper incomplete gamma function Q(input, other) = 1 - P(input, other)."""
     def igammac_(self, other: Tensor) -> Tensor:
-        """In-place igammac."""
+        """In-place `igammac`: overwrites the tensor and returns it. Regularised upper incomplete gamma function Q(input, other) = 1 - P(input, other)."""
     def mvlgamma(self, p: _int) -> Tensor:
         """Logarithm of the multivariate gamma function of dimension p: log gamma(x - k / 2) summed over k < p, and p (p - 1) / 4 * log(pi)."""
     def mvlgamma_(self, p: _int) -> Tensor:
@@ -744,7 +744,7 @@ class Tensor:
     def polygamma(self, n: _int) -> Tensor:
         """The n-th derivative of digamma, element by element."""
     def polygamma_(self, n: _int) -> Tensor:
-        """In-place polygamma."""
+        """In-place `polygamma`: overwrites the tensor and returns it. The n-th derivative of digamma, element by element."""
 
     # ---- defined in core/math/statistics.py
 
@@ -903,7 +903,7 @@ class Tensor:
     def apply_(self, callable: Callable) -> Tensor:
         """Replace each element by a Python function of it; slow, and only on the CPU."""
     def as_strided_(self, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int | None = None) -> Tensor:
-        """In-place as_strided."""
+        """In-place `as_strided`: overwrites the tensor and returns it. A view of any sizes and strides over the storage. Raises RuntimeError if it would leave the storage."""
     def is_set_to(self, tensor: Tensor) -> _bool:
         """Whether both have the same storage, offset, sizes and strides."""
     def map_(self, other: Tensor, callable: Callable) -> Tensor:
@@ -924,22 +924,22 @@ class Tensor:
         """Refer to the storage, sizes and strides of another tensor, or to a storage with those given; without arguments, to no elements."""
     @overload
     def squeeze_(self, dim: _int | Sequence[_int]) -> Tensor:
-        """In-place squeeze."""
+        """In-place `squeeze`: overwrites the tensor and returns it. Dimensions of size 1 removed, all or the given ones."""
     @overload
     def squeeze_(self, *dim: _int) -> Tensor:
-        """In-place squeeze."""
+        """In-place `squeeze`: overwrites the tensor and returns it. Dimensions of size 1 removed, all or the given ones."""
     def swapaxes_(self, axis0: _int, axis1: _int) -> Tensor:
-        """In-place swapaxes."""
+        """In-place `swapaxes`: overwrites the tensor and returns it. Two dimensions swapped; a view."""
     def swapdims_(self, dim0: _int, dim1: _int) -> Tensor:
-        """In-place transpose."""
+        """In-place `transpose`: overwrites the tensor and returns it. Two dimensions swapped; a view."""
     def t_(self) -> Tensor:
-        """In-place t."""
+        """In-place `t`: overwrites the tensor and returns it. A matrix transposed; a vector or scalar as it is; a view."""
     def transpose_(self, dim0: _int, dim1: _int) -> Tensor:
-        """In-place transpose."""
+        """In-place `transpose`: overwrites the tensor and returns it. Two dimensions swapped; a view."""
     def unfold(self, dimension: _int, size: _int, step: _int) -> Tensor:
         """All windows of `size` neighbours along a dimension, every `step`-th; a view with the windows as a last dimension."""
     def unsqueeze_(self, dim: _int) -> Tensor:
-        """In-place unsqueeze."""
+        """In-place `unsqueeze`: overwrites the tensor and returns it. A dimension of size 1 inserted before `dim`."""
     @overload
     def view(self, dtype: _dtype) -> Tensor:
         """The same memory in another shape, or read as another dtype."""
@@ -1298,7 +1298,7 @@ class Tensor:
     def eq(self, other: Tensor | _float | _complex) -> Tensor:
         """Whether elements are equal: a bool tensor. NaN equals nothing."""
     def eq_(self, other: Tensor | _float | _complex) -> Tensor:
-        """In-place eq."""
+        """In-place `eq`: overwrites the tensor and returns it. Whether elements are equal: a bool tensor. NaN equals nothing."""
     def erf(self) -> Tensor:
         """Error function, 2 / sqrt(pi) times the integral of exp(-t**2) from 0."""
     def erf_(self) -> Tensor:
@@ -1354,19 +1354,19 @@ class Tensor:
     def ge(self, other: Tensor | _float | _complex) -> Tensor:
         """Whether `input >= other`: a bool tensor."""
     def ge_(self, other: Tensor | _float | _complex) -> Tensor:
-        """In-place ge."""
+        """In-place `ge`: overwrites the tensor and returns it. Whether `input >= other`: a bool tensor."""
     def greater(self, other: Tensor | _float | _complex) -> Tensor:
         """Whether `input > other`: a bool tensor."""
     def greater_(self, other: Tensor | _float | _complex) -> Tensor:
-        """In-place greater."""
+        """In-place `greater`: overwrites the tensor and returns it. Whether `input > other`: a bool tensor."""
     def greater_equal(self, other: Tensor | _float | _complex) -> Tensor:
         """Whether `input >= other`: a bool tensor."""
     def greater_equal_(self, other: Tensor | _float | _complex) -> Tensor:
-        """In-place greater_equal."""
+        """In-place `greater_equal`: overwrites the tensor and returns it. Whether `input >= other`: a bool tensor."""
     def gt(self, other: Tensor | _float | _complex) -> Tensor:
         """Whether `input > other`: a bool tensor."""
     def gt_(self, other: Tensor | _float | _complex) -> Tensor:
-        """In-place gt."""
+        """In-place `gt`: overwrites the tensor and returns it. Whether `input > other`: a bool tensor."""
     def hardshrink(self, lambd: _float | _complex = 0.5) -> Tensor:
         """`x` where abs(x) > lambd, else 0."""
     def heaviside(self, values: Tensor) -> Tensor:
@@ -1398,7 +1398,7 @@ class Tensor:
     def le(self, other: Tensor | _float | _complex) -> Tensor:
         """Whether `input <= other`: a bool tensor."""
     def le_(self, other: Tensor | _float | _complex) -> Tensor:
-        """In-place le."""
+        """In-place `le`: overwrites the tensor and returns it. Whether `input <= other`: a bool tensor."""
     def lerp(self, end: Tensor, weight: Tensor | _float | _complex) -> Tensor:
         """Linear interpolation, `input + weight * (end - input)`."""
     def lerp_(self, end: Tensor, weight: Tensor | _float | _complex) -> Tensor:
@@ -1406,11 +1406,11 @@ class Tensor:
     def less(self, other: Tensor | _float | _complex) -> Tensor:
         """Whether `input < other`: a bool tensor."""
     def less_(self, other: Tensor | _float | _complex) -> Tensor:
-        """In-place less."""
+        """In-place `less`: overwrites the tensor and returns it. Whether `input < other`: a bool tensor."""
     def less_equal(self, other: Tensor | _float | _complex) -> Tensor:
         """Whether `input <= other`: a bool tensor."""
     def less_equal_(self, other: Tensor | _float | _complex) -> Tensor:
-        """In-place less_equal."""
+        """In-place `less_equal`: overwrites the tensor and returns it. Whether `input <= other`: a bool tensor."""
     def lgamma(self) -> Tensor:
         """Logarithm of the absolute value of the gamma function."""
     def lgamma_(self) -> Tensor:
@@ -1442,23 +1442,23 @@ class Tensor:
     def logical_and(self, other: Tensor) -> Tensor:
         """Whether both elements are nonzero: a bool tensor."""
     def logical_and_(self, other: Tensor) -> Tensor:
-        """In-place logical_and."""
+        """In-place `logical_and`: overwrites the tensor and returns it. Whether both elements are nonzero: a bool tensor."""
     def logical_not(self) -> Tensor:
         """Whether elements are zero: a bool tensor."""
     def logical_not_(self) -> Tensor:
-        """In-place logical_not."""
+        """In-place `logical_not`: overwrites the tensor and returns it. Whether elements are zero: a bool tensor."""
     def logical_or(self, other: Tensor) -> Tensor:
         """Whether at least one of two elements is nonzero: a bool tensor."""
     def logical_or_(self, other: Tensor) -> Tensor:
-        """In-place logical_or."""
+        """In-place `logical_or`: overwrites the tensor and returns it. Whether at least one of two elements is nonzero: a bool tensor."""
     def logical_xor(self, other: Tensor) -> Tensor:
         """Whether exactly one of two elements is nonzero: a bool tensor."""
     def logical_xor_(self, other: Tensor) -> Tensor:
-        """In-place logical_xor."""
+        """In-place `logical_xor`: overwrites the tensor and returns it. Whether exactly one of two elements is nonzero: a bool tensor."""
     def lt(self, other: Tensor | _float | _complex) -> Tensor:
         """Whether `input < other`: a bool tensor."""
     def lt_(self, other: Tensor | _float | _complex) -> Tensor:
-        """In-place lt."""
+        """In-place `lt`: overwrites the tensor and returns it. Whether `input < other`: a bool tensor."""
     def maximum(self, other: Tensor) -> Tensor:
         """Larger of two elements; NaN if one is NaN."""
     def maximum_(self, other: Tensor) -> Tensor:
@@ -1478,7 +1478,7 @@ class Tensor:
     def ne(self, other: Tensor | _float | _complex) -> Tensor:
         """Whether elements differ: a bool tensor. NaN differs from everything."""
     def ne_(self, other: Tensor | _float | _complex) -> Tensor:
-        """In-place ne."""
+        """In-place `ne`: overwrites the tensor and returns it. Whether elements differ: a bool tensor. NaN differs from everything."""
     def neg(self) -> Tensor:
         """Negative of each element."""
     def neg_(self) -> Tensor:
@@ -1490,7 +1490,7 @@ class Tensor:
     def not_equal(self, other: Tensor | _float | _complex) -> Tensor:
         """Whether elements differ: a bool tensor. NaN differs from everything."""
     def not_equal_(self, other: Tensor | _float | _complex) -> Tensor:
-        """In-place not_equal."""
+        """In-place `not_equal`: overwrites the tensor and returns it. Whether elements differ: a bool tensor. NaN differs from everything."""
     def rad2deg(self) -> Tensor:
         """Radians to degrees."""
     def rad2deg_(self) -> Tensor:
