@@ -55,7 +55,7 @@ class Row:
     # the least share of "copy" bandwidth, or of the speed of PyTorch's "cuBLAS", "cuDNN" or "eager"; or the most "us"
     bar: tuple[float, str] | None = None
 
-    def told(self, numbers: dict[str, float]) -> str:
+    def bar_text(self, numbers: dict[str, float]) -> str:
         """The bar in words, and whether it was met: a part of what is known without PyTorch is not."""
         if self.bar is None:
             return ""
@@ -448,9 +448,9 @@ def _say(report: Report, row: Row, tiny: bool, result: measure.Result) -> str:
             numbers["of limit"] = cost / best / limit
             text += f"   {cost / best / 1e9:9.1f} {unit} ({numbers['of limit']:.0%} of what was measured)"
     report.rows.setdefault(row.name, {}).update(numbers)
-    if told := row.told(numbers):
-        report.bars[row.name] = told.rpartition(" ")[2]
-    return text + told
+    if bar_text := row.bar_text(numbers):
+        report.bars[row.name] = bar_text.rpartition(" ")[2]
+    return text + bar_text
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

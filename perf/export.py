@@ -195,8 +195,10 @@ class _Exports:
         alone = "-nostdlib -nostartfiles -Wl,--gc-sections -Wl,-emain"
         command = f"arm-none-eabi-gcc {_CORTEX_M4} {alone} main.c net-cortex-m4.o -o all".split()
         subprocess.run(command, cwd=folder, check=True, capture_output=True)
-        told = subprocess.run(["arm-none-eabi-size", "all"], cwd=folder, check=True, capture_output=True, text=True)
-        return int(told.stdout.split("\n")[1].split()[0])
+        completed = subprocess.run(
+            ["arm-none-eabi-size", "all"], cwd=folder, check=True, capture_output=True, text=True
+        )
+        return int(completed.stdout.split("\n")[1].split()[0])
 
 
 def _training_step(torch: object) -> object:

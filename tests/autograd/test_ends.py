@@ -174,15 +174,15 @@ def test_a_gradient_can_be_deleted():
 
 
 def test_anomaly_detection_tells_the_line_of_what_was_written_over():
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         with detect_anomaly(), pytest.raises(RuntimeError, match="modified by an inplace operation"):
             x = leaf(1.0) + 1
             y = x**2
             x += 1
             y.sum().backward()
-    assert "Error detected in PowBackward0. Traceback of forward call" in str(told[1].message) and "y = x**2" in str(
-        told[1].message
+    assert "Error detected in PowBackward0. Traceback of forward call" in str(caught[1].message) and "y = x**2" in str(
+        caught[1].message
     )
 
 

@@ -396,7 +396,7 @@ _USES = """x+x x+p p+x x+2 2+x x-p 2-x x*p x/2 2/x x//p x**2 2**x x%2 x@p p@x -x
 @pytest.mark.filterwarnings("ignore")
 def test_calls_are_seen_as_in_pytorch() -> None:
     torch = pytest.importorskip("torch")
-    told = []
+    messages = []
     for library in (torch, numod):
         functional = importlib.import_module(f"{library.__name__}.nn.functional")
         overrides = importlib.import_module(f"{library.__name__}.overrides")
@@ -425,5 +425,5 @@ def test_calls_are_seen_as_in_pytorch() -> None:
             results.append(
                 (use, type(eval(use, {"torch": library, "F": functional, "x": x, "p": p, "i": i})).__name__, *names)
             )
-        told.append(results)
-    assert told[0] == told[1]
+        messages.append(results)
+    assert messages[0] == messages[1]

@@ -167,7 +167,7 @@ FRAGMENTS = {
 }
 
 
-def dealt(rows: np.ndarray, turned: bool) -> np.ndarray:
+def dealt(rows: np.ndarray, transposed: bool) -> np.ndarray:
     """`ldmatrix`: the registers (warps, 32, 4) of four matrices (8, 8), of whose rows thread k of a warp has the k-th,
     as words (warps, 32, 4).
 
@@ -175,7 +175,7 @@ def dealt(rows: np.ndarray, turned: bool) -> np.ndarray:
     (PTX ISA 9.7.14.5.15).
     """
     whole = np.ascontiguousarray(rows).view("u2").reshape(-1, 4, 8, 8)  # warps, matrices, rows, columns
-    whole = whole.swapaxes(2, 3) if turned else whole
+    whole = whole.swapaxes(2, 3) if transposed else whole
     return np.ascontiguousarray(whole).view("u4").reshape(-1, 4, 32).swapaxes(1, 2)
 
 

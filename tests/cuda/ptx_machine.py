@@ -363,9 +363,9 @@ class Machine:
 
     def cuGraphAddKernelNode(self, out, graph, before, count, parameters):
         nodes = self.graphs[graph - 1]
-        behind = list((ctypes.c_void_p * count).from_address(before)) if count else []
-        assert all(1 <= node <= len(nodes) for node in behind)
-        nodes.append([*self.node(parameters), behind])
+        prerequisites = list((ctypes.c_void_p * count).from_address(before)) if count else []
+        assert all(1 <= node <= len(nodes) for node in prerequisites)
+        nodes.append([*self.node(parameters), prerequisites])
         out[0] = len(nodes)
 
     def cuGraphInstantiateWithFlags(self, out, graph, flags):
@@ -541,11 +541,11 @@ class Run:
         """`mma` by the warps of m, all of whose threads must be there."""
         return matrices(shape, kind, *(self._warps(number, m, registers) for registers in fragments)).reshape(-1, 4)
 
-    def rows(self, number: int, m: object, turned: bool, words: list[np.ndarray]) -> np.ndarray:
+    def rows(self, number: int, m: object, transposed: bool, words: list[np.ndarray]) -> np.ndarray:
         """`ldmatrix` by the warps of m: the registers (threads, 4), of the words of the row that each thread gave the
         address of.
         """
-        return dealt(self._warps(number, m, words), turned).reshape(-1, 4)
+        return dealt(self._warps(number, m, words), transposed).reshape(-1, 4)
 
     def copy(self, number: int, m: object, near: object, far: object, count: object) -> None:
         """`cp.async` of `count` bytes to 16 of shared memory, the others 0.

@@ -29,8 +29,8 @@ def test_a_chain_is_one_kernel() -> None:
     numod.manual_seed(0)
     x, y = numod.randn(5, 7), numod.randn(7)
     compiled = numod.compile(chain)
-    for turned in (False, True, False):
-        moved_inputs = [tensor.cuda().t().contiguous().t() if turned else tensor.cuda() for tensor in (x, y)]
+    for is_transposed in (False, True, False):
+        moved_inputs = [tensor.cuda().t().contiguous().t() if is_transposed else tensor.cuda() for tensor in (x, y)]
         for actual, expected in zip(compiled(*moved_inputs), chain(x, y)):
             assert actual.is_cuda
             np.testing.assert_allclose(actual.cpu().numpy(), expected.numpy(), rtol=1e-5, atol=1e-6)

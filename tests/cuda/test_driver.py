@@ -26,19 +26,19 @@ def test_arguments_are_words():
     assert values == "a0.size, 4, a0.address, a0.size, 4, a1.size, 1, a1.address, a1.size, 1, a2, a3"
 
 
-@pytest.mark.parametrize(("functions", "told"), [
+@pytest.mark.parametrize(("functions", "message"), [
     ({"cuInit": lambda flags: 802}, "the NVIDIA driver is installed, but reports: CUDA error: .*cuInit.*Check that "
                                     "nvidia-smi"),
     ({"cuDeviceGetCount": lambda out: 0}, "no CUDA-capable device is detected.*CUDA_VISIBLE_DEVICES"),
 ], ids=["broken", "without a GPU"])  # fmt: skip
 @pytest.mark.skipif(config.cuda_simulator(), reason="the simulator has no driver")
-def test_a_driver_without_a_gpu_says_so(functions: dict, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_driver_without_a_gpu_says_so(functions: dict, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Machine(1 << 12)
     vars(machine).update(functions)
     monkeypatch.setattr(cuda_driver, "_open", machine.library)
     cuda.driver.cache_clear()
     assert not cuda.is_available()
-    with pytest.raises(RuntimeError, match=told):
+    with pytest.raises(RuntimeError, match=message):
         cuda.driver()
 
 

@@ -37,11 +37,11 @@ def run(body: str, blocks: int = 1, threads: int = 64) -> np.ndarray:
 
 
 def test_the_machine_runs_branches_barriers_and_shared_memory() -> None:
-    turned = (
+    transposed_words = (
         "st.shared.u32 [%r4], %r1;\nbar.sync 0;\nsub.s32 %r5, 252, %r3;\nadd.s32 %r5, %r5, %r2;\nld.shared.u32 "
         "%r6, [%r5];\n@%p1 bra $L;\nadd.s32 %r6, %r6, 100;\n$L:\nst.global.u32 [%rd3], %r6;"
     )
-    assert run(turned).tolist() == [63 - k if k < 32 else 163 - k for k in range(64)]
+    assert run(transposed_words).tolist() == [63 - k if k < 32 else 163 - k for k in range(64)]
     assert run("shl.b32 %r5, %r1, 26;\nmul.lo.s32 %r5, %r5, 3;\nst.global.u32 [%rd3], %r5;").tolist() == [
         (k << 26) * 3 & 0xFFFFFFFF for k in range(64)
     ]
@@ -54,7 +54,7 @@ COPY = (
 )
 
 
-@pytest.mark.parametrize(("body", "told"), [
+@pytest.mark.parametrize(("body", "message"), [
     ("st.global.u32 [%rd3+4], %r1;", "write outside of global memory, by 1 threads; the first is thread 63"),
     ("st.global.u32 [%rd3+2], %r1;", "misaligned access to global memory, by 64"),
     ("ld.global.v2.u32 {%r5, %r6}, [%rd1+4];", "misaligned"),
@@ -81,8 +81,8 @@ COPY = (
     ("st.global.u32 [%rd3], %r1;\natom.global.add.u32 %r5, [%rd1], %r1;", "race: global memory is changed atomically "
                                                                           "that another thread read or wrote"),
 ], ids=range(16))  # fmt: skip
-def test_the_machine_finds_what_is_wrong(body: str, told: str) -> None:
-    with pytest.raises(Fault, match=told):
+def test_the_machine_finds_what_is_wrong(body: str, message: str) -> None:
+    with pytest.raises(Fault, match=message):
         run(body)
 
 
@@ -146,8 +146,8 @@ def test_the_machine_multiplies_matrices() -> None:
         numbers(np.array([1], "u4"), "tf32")
 
 
-@pytest.mark.parametrize("turned", [False, True])
-def test_the_machine_deals_matrices_to_a_warp(turned: bool) -> None:
+@pytest.mark.parametrize("transposed", [False, True])
+def test_the_machine_deals_matrices_to_a_warp(transposed: bool) -> None:
     """Thread k gives the address of row k % 8 of matrix k / 8, here the (31 - k)-th 16 bytes; that is, of elements,
     from 8 (31 - k) on.
     """
@@ -156,7 +156,7 @@ def test_the_machine_deals_matrices_to_a_warp(turned: bool) -> None:
         f"%r7;\nst.shared.u32 [%r8+{4 * j}], %r6;\n"
         for j in range(4)
     )
-    read = f"ldmatrix.sync.aligned.m8n8.x4{'.trans' if turned else ''}.shared.b16 {{%r3, %r5, %r6, %r7}}, [%r4];\n"
+    read = f"ldmatrix.sync.aligned.m8n8.x4{'.trans' if transposed else ''}.shared.b16 {{%r3, %r5, %r6, %r7}}, [%r4];\n"
     for matrix, register in enumerate(("%r3", "%r5", "%r6", "%r7")):
         body = (
             "mov.u32 %r2, wide;\nshl.b32 %r3, %r1, 4;\nadd.s32 %r8, %r2, %r3;\nsub.s32 %r4, 496, %r3;\nadd.s32 "
@@ -165,7 +165,7 @@ def test_the_machine_deals_matrices_to_a_warp(turned: bool) -> None:
         result = run(".shared .align 16 .b8 wide[512];\n" + body, threads=32)[:32]
         for k in range(32):
             row, column = k // 4, 2 * (k % 4)
-            places = [(column, row), (column + 1, row)] if turned else [(row, column), (row, column + 1)]
+            places = [(column, row), (column + 1, row)] if transposed else [(row, column), (row, column + 1)]
             assert [int(result[k]) & 0xFFFF, int(result[k]) >> 16] == [8 * (31 - 8 * matrix - i) + j for i, j in places]
 
 

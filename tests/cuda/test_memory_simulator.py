@@ -132,12 +132,12 @@ def test_the_cuda_array_interface():
     y = numod.as_tensor(Foreign(x.t()), device="cuda")
     assert y.data_ptr() == x.data_ptr() and y.cpu().tolist() == x.t().cpu().tolist()
     assert numod.tensor(Foreign(x)).data_ptr() != x.data_ptr()
-    told = Foreign(x)
-    told.__cuda_array_interface__ |= {"version": 3, "stream": 1}
-    assert numod.as_tensor(told).data_ptr() == x.data_ptr()
-    told.__cuda_array_interface__["mask"] = told
+    foreign = Foreign(x)
+    foreign.__cuda_array_interface__ |= {"version": 3, "stream": 1}
+    assert numod.as_tensor(foreign).data_ptr() == x.data_ptr()
+    foreign.__cuda_array_interface__["mask"] = foreign
     with pytest.raises(NotImplementedError, match="masked arrays"):
-        numod.as_tensor(told)
+        numod.as_tensor(foreign)
     assert x.__cuda_array_interface__["typestr"] == "<f4" and x.__cuda_array_interface__["strides"] is None
     with pytest.raises(RuntimeError, match="requires grad"):
         _ = numod.ones(2, device="cuda", requires_grad=True).__cuda_array_interface__

@@ -83,7 +83,7 @@ def test_copies_and_kernels_run_on_streams_beside_the_host() -> None:
     assert numod.equal(doubled.cpu(), x * 2)
 
 
-def test_memory_is_used_again_and_told() -> None:
+def test_memory_is_reused_and_reported() -> None:
     cuda.empty_cache()
     cuda.reset_peak_memory_stats()
     before = cuda.memory_allocated()

@@ -16,8 +16,8 @@ perf = pytest.importorskip("perf.cuda", reason="perf/ is in the repository only"
 @pytest.mark.skipif(numod.cuda.is_available(), reason="there is a device, or the simulator")
 def test_without_a_gpu_it_says_what_to_do(capsys: pytest.CaptureFixture) -> None:
     assert perf.main([]) == 2
-    told = capsys.readouterr().out
-    assert "pip install '.[cuda]'" in told and "NUMBA_ENABLE_CUDASIM=1" in told
+    printed = capsys.readouterr().out
+    assert "pip install '.[cuda]'" in printed and "NUMBA_ENABLE_CUDASIM=1" in printed
 
 
 @pytest.mark.cudasim
@@ -25,8 +25,8 @@ def test_without_a_gpu_it_says_what_to_do(capsys: pytest.CaptureFixture) -> None
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_all_rows_are_right_and_stable(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     assert perf.main(["--tiny", "--runs", "2", "--json", str(tmp_path / "report.json")]) == 0
-    told = capsys.readouterr().out
-    assert "WRONG" not in told and "UNSTABLE" not in told and "measured: copy" in told and "bars: " in told
+    printed = capsys.readouterr().out
+    assert "WRONG" not in printed and "UNSTABLE" not in printed and "measured: copy" in printed and "bars: " in printed
     rows = json.loads((tmp_path / "report.json").read_text())["rows"]
     assert set(rows) == {row.name for row in perf.ROWS} and all(
         {"error", "unstable runs", "numod"} <= set(row) for row in rows.values()
@@ -35,13 +35,13 @@ def test_all_rows_are_right_and_stable(tmp_path: Path, capsys: pytest.CaptureFix
 
 @pytest.mark.cudasim
 @pytest.mark.skipif(not numod.cuda.is_available(), reason="needs NUMBA_ENABLE_CUDASIM=1")
-def test_a_wrong_or_unstable_row_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
+def test_a_wrong_or_unstable_row_is_reported(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
     runs = iter(range(100))
     wrong = perf.Row("wrong", lambda tiny: [perf.normal(3)], lambda torch, x: x + next(runs))
     monkeypatch.setattr(perf, "ROWS", [wrong])
     assert perf.main(["check", "races", "--tiny", "--runs", "3"]) == 1
-    told = capsys.readouterr().out
-    assert "WRONG" in told and "1 of 3 runs agree" in told
+    printed = capsys.readouterr().out
+    assert "WRONG" in printed and "1 of 3 runs agree" in printed
 
 
 @pytest.mark.cudasim
@@ -101,9 +101,11 @@ def test_the_rest_is_measured_in_a_new_process_where_a_kernel_broke_the_gpu(
         ],
     )
     assert perf.main(["check", "--tiny", "--json", str(tmp_path / "report.json")]) == 1
-    told = capsys.readouterr().out
+    printed = capsys.readouterr().out
     assert (
-        told.count("before") == told.count("FAILED") == 1 and "behind" in told and "a new one measures the rest" in told
+        printed.count("before") == printed.count("FAILED") == 1
+        and "behind" in printed
+        and "a new one measures the rest" in printed
     )
     report = json.loads((tmp_path / "report.json").read_text())
     assert (
@@ -127,13 +129,13 @@ def test_a_second_result_that_is_nan_is_an_error(monkeypatch: pytest.MonkeyPatch
 def test_bars() -> None:
     row = perf.Row("x", lambda tiny: [], lambda torch: None, bar=(0.6, "cuBLAS"))
     assert (
-        row.told({"numod": 1.0, "ratio": 1.6}).endswith(": met")
-        and row.told({"numod": 1.0, "ratio": 1.7}).endswith(": MISSED")
-        and row.told({"numod": 1.0}).endswith(": not known")
+        row.bar_text({"numod": 1.0, "ratio": 1.6}).endswith(": met")
+        and row.bar_text({"numod": 1.0, "ratio": 1.7}).endswith(": MISSED")
+        and row.bar_text({"numod": 1.0}).endswith(": not known")
     )
     assert (
-        perf.Row("x", row.inputs, row.run, bar=(8, "us")).told({"numod": 9e-6}) == "   bar 8 us: MISSED"
-        and perf.Row("x", row.inputs, row.run).told({}) == ""
+        perf.Row("x", row.inputs, row.run, bar=(8, "us")).bar_text({"numod": 9e-6}) == "   bar 8 us: MISSED"
+        and perf.Row("x", row.inputs, row.run).bar_text({}) == ""
     )
     copied = perf.Row("x", row.inputs, row.run, bar=(0.85, "copy"))
-    assert copied.told({"numod": 1.0, "of limit": 0.85}) == "   bar 85% of copy: met"
+    assert copied.bar_text({"numod": 1.0, "of limit": 0.85}) == "   bar 85% of copy: met"

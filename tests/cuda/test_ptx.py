@@ -419,11 +419,13 @@ def test_order(kind: dtypes.dtype, compiled: list[str]) -> None:
 def test_distances_and_random_numbers(compiled: list[str]) -> None:
     for kind in (dtypes.float32, dtypes.float64):
         scan.logcumsumexp.prepare((on_gpu(7, 5, dtype=kind),), (0,))
-        x, y, turned, between = (on_gpu(*shape, dtype=kind) for shape in ((2, 7, 5), (2, 3, 5), (2, 5, 3), (2, 7, 3)))
+        x, y, transposed, between = (
+            on_gpu(*shape, dtype=kind) for shape in ((2, 7, 5), (2, 3, 5), (2, 5, 3), (2, 7, 3))
+        )
         cdist.cdist.prepare((x, y), (1.5,))
         cross.cross.prepare((between, between), (2,))
         cdist.pdist.prepare((on_gpu(7, 5, dtype=kind),), (2.0,))
-        cdist.cdist_gradient.prepare((between, x, turned, between), (1.5,))
+        cdist.cdist_gradient.prepare((between, x, transposed, between), (1.5,))
         sampling.standard_gamma.prepare((on_gpu(7, dtype=kind), int, int), ())
         sampling.standard_gamma_gradient.prepare((on_gpu(7, dtype=kind), on_gpu(7, dtype=kind)), ())
         sampling.poisson.prepare((on_gpu(7, dtype=kind), int, int), ())

@@ -289,10 +289,10 @@ def test_tensor_cores_take_matrices_as_they_lie(sizes: tuple, left: bool, right:
     """
     rows, inner, columns = sizes
     a, b = (
-        numod.randint(-2, 3, (2, *(shape[::-1] if turned else shape))).half()
-        for shape, turned in (((rows, inner), left), ((inner, columns), right))
+        numod.randint(-2, 3, (2, *(shape[::-1] if is_transposed else shape))).half()
+        for shape, is_transposed in (((rows, inner), left), ((inner, columns), right))
     )
-    a, b = (tensor.mT if turned else tensor for tensor, turned in ((a, left), (b, right)))
+    a, b = (tensor.mT if is_transposed else tensor for tensor, is_transposed in ((a, left), (b, right)))
     on_tensor_cores(
         machine, lambda a, b: (a @ b, a[1] @ b[0], a[1, :, 1:] @ b[0, 1:], a[0, 1:, :8] @ b[1, :8, 2:]), a, b
     )
@@ -335,8 +335,8 @@ def test_great_tile_of_tensor_cores(left: bool, right: bool, machine: Machine, m
     """
     monkeypatch.setattr(block, "suits", lambda *_: True)
     a, b = (
-        numod.randint(-3, 4, shape[::-1] if turned else shape).half()
-        for shape, turned in (((129, 72), left), ((72, 136), right))
+        numod.randint(-3, 4, shape[::-1] if is_transposed else shape).half()
+        for shape, is_transposed in (((129, 72), left), ((72, 136), right))
     )
     on_tensor_cores(machine, lambda a, b: (a.t() if left else a) @ (b.t() if right else b), a, b)
     moved = a.cuda().t() if left else a.cuda(), b.cuda().t() if right else b.cuda()
@@ -833,7 +833,7 @@ def test_a_compiled_step() -> None:
         same(result, expected, 1e-3)
 
 
-def test_an_index_outside_is_told() -> None:
+def test_an_index_out_of_bounds_is_reported() -> None:
     x = made(5, 3).cuda()
     with pytest.raises(IndexError, match="CUDA_LAUNCH_BLOCKING"):
         x[numod.tensor([7]).cuda()].cpu()
@@ -842,7 +842,7 @@ def test_an_index_outside_is_told() -> None:
 
 def test_checks_of_values_are_told_in_compiled_functions_too(machine: Machine) -> None:
     x, attention_weights = numod.arange(6).cuda(), numod.full((3,), 0.5, device="cuda")
-    for function, right, wrong, told in (
+    for function, right, wrong, message in (
         (lambda n: x // n, x + 1, x, "ZeroDivisionError"),
         (
             lambda p: F.binary_cross_entropy(p, attention_weights),
@@ -856,7 +856,7 @@ def test_checks_of_values_are_told_in_compiled_functions_too(machine: Machine) -
             copies = machine.calls["cuMemcpyDtoH_v2"]
             same(use(right), expected.cpu())
             assert machine.calls["cuMemcpyDtoH_v2"] == copies + 2  # what `same` reads: nothing waits for the check
-            with pytest.raises(RuntimeError, match=told):
+            with pytest.raises(RuntimeError, match=message):
                 use(wrong).cpu()
 
 
@@ -877,8 +877,10 @@ def test_neighbouring_threads_share_sectors(machine: Machine) -> None:
     copied = counted(machine, x.clone)
     assert copied["global loads sectors"] == copied["global stores sectors"] == least
     for view in (x.t(), x.reshape(16, 16, 128).permute(0, 2, 1), x.reshape(16, 16, 128).permute(2, 0, 1)):
-        turned = counted(machine, view.contiguous)
-        assert turned["global loads sectors"] == 2 * least and turned["global stores sectors"] == least
+        transpose_copies = counted(machine, view.contiguous)
+        assert (
+            transpose_copies["global loads sectors"] == 2 * least and transpose_copies["global stores sectors"] == least
+        )
     places, images = numod.arange(256, device="cuda").flip(0), made(4, 3, 32, 32).cuda()
     # the indices are written, too, when they were checked
     assert counted(machine, lambda: x.index_select(0, places))["global stores sectors"] == least + 256 * 8 // 32

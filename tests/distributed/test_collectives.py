@@ -62,9 +62,9 @@ def test_layouts_and_versions() -> None:
     before = whole._version
     dist.all_reduce(column.add_(rank + 1))
     assert whole.tolist() == [[0, 3, 0]] * 4 and whole._version > before
-    turned = numod.arange(6.0).view(2, 3).t()
-    dist.broadcast(turned.add_(10 * rank), 1)
-    assert turned.tolist() == [[10, 13], [11, 14], [12, 15]]
+    transposed = numod.arange(6.0).view(2, 3).t()
+    dist.broadcast(transposed.add_(10 * rank), 1)
+    assert transposed.tolist() == [[10, 13], [11, 14], [12, 15]]
     scalar, empty = numod.tensor(rank + 1.0), numod.empty(0, 2)
     dist.all_reduce(scalar)
     dist.all_reduce(empty)

@@ -102,12 +102,12 @@ def test_the_module_runs_the_network(written: tuple) -> None:
     (artifact.folder / "package.json").write_text('{"type": "module"}')
     done = subprocess.run(["node", "script.mjs"], cwd=artifact.folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
+    printed = json.loads(done.stdout)
     want, tripled = net(torch.tensor([[1.0, 2.0, 3.0], [0.5, 0.25, -1.0]]), torch.tensor([7, -8]))
-    np.testing.assert_allclose(told["y"], want.flatten().tolist(), rtol=1e-4, atol=1e-6)
-    assert told["same"] and told["k"] == tripled.tolist()
-    assert told["kind"] == "Float32Array" and told["kindOfK"] == "BigInt64Array"
-    for text, part in zip(told["faults"],
+    np.testing.assert_allclose(printed["y"], want.flatten().tolist(), rtol=1e-4, atol=1e-6)
+    assert printed["same"] and printed["k"] == tripled.tolist()
+    assert printed["kind"] == "Float32Array" and printed["kindOfK"] == "BigInt64Array"
+    for text, part in zip(printed["faults"],
         ("expected 2 inputs, got 1", "x must have 6 numbers", "x must be a Float32Array", "an index is out of range"),
         strict=True):  # fmt: skip
         assert part in text

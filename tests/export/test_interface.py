@@ -84,8 +84,8 @@ def test_everything_that_cannot_be_exported_is_told_at_once(tmp_path: Path) -> N
     program = export(hard, (torch.randn(3),))
     with pytest.raises(ExportError) as caught:
         aot_compile(program, tmp_path / "out")
-    told = "\n".join(caught.value.problems)
-    assert len(caught.value.problems) == 2 and "generator of its own" in told and ".grad" in told
+    problems = "\n".join(caught.value.problems)
+    assert len(caught.value.problems) == 2 and "generator of its own" in problems and ".grad" in problems
     assert not (tmp_path / "out").exists()
 
 

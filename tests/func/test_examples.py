@@ -597,12 +597,12 @@ def test_a_function_called_for_each_example_writes_to_its_own_and_to_what_it_mak
     expected = (points * 2 + 1).sum(1)
 
     def write(y):
-        made, empty, told = numod.zeros(3), numod.empty(3), numod.tensor([1.0, 1.0, 1.0])
+        made, empty, passed = numod.zeros(3), numod.empty(3), numod.tensor([1.0, 1.0, 1.0])
         y.numpy()
         made.add_(y)
         empty.copy_(y).view(3).mul_(0)
         y.add_(1)
-        return (made + empty + told.mul_(y)).sum()
+        return (made + empty + passed.mul_(y)).sum()
 
     assert numod.equal(numod.vmap(write)(points), expected) and points[0].tolist() == [1, 2, 3]
 

@@ -137,13 +137,13 @@ def test_unsupported_functions_run_eagerly_with_one_warning(kind: str) -> None:
 
     with pytest.warns(
         UserWarning, match="runs eagerly from here.*cannot repeat|runs eagerly from here.*has a hook"
-    ) as told:
+    ) as warned:
         *outcomes, compiled = run(lambda model: compile(model, fullgraph=False))
     *expected, _ = run(lambda model: model)
-    assert len(told) == 1 and equal(outcomes, expected) and not numod.core.listeners.listeners
+    assert len(warned) == 1 and equal(outcomes, expected) and not numod.core.listeners.listeners
     assert (
         "runs eagerly" in compiled.explain()
-        and str(told[0].message).split(": ", 2)[2].split(" (fullgraph")[0] in compiled.explain()
+        and str(warned[0].message).split(": ", 2)[2].split(" (fullgraph")[0] in compiled.explain()
     )
     with pytest.raises(RuntimeError, match="has a hook|cannot repeat|depends on its value"):
         run(compile)
@@ -323,10 +323,10 @@ def test_marking_a_dimension_that_is_not_there() -> None:
 
 def test_versions_are_bounded_with_one_warning() -> None:
     compiled = compiled_natively(lambda x, n: x[:0] * len(range(n)))
-    with pytest.warns(UserWarning, match="argument 1: 8 was recorded, got 9; it runs eagerly from here") as told:
+    with pytest.warns(UserWarning, match="argument 1: 8 was recorded, got 9; it runs eagerly from here") as warned:
         for n in range(12):
             compiled(X, n)
-    assert len(told) == 1 and compiled.recorded == 8
+    assert len(warned) == 1 and compiled.recorded == 8
 
 
 def test_the_warning_names_the_shape_or_the_guard_that_failed() -> None:

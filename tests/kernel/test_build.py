@@ -318,15 +318,15 @@ def a_link_elsewhere(path):
 @pytest.mark.parametrize(
     "damage", [cut, empty, too_long, unreadable, a_link_elsewhere], ids=lambda function: function.__name__
 )
-def test_a_key_that_cannot_be_used_is_replaced_and_told(fresh, damage):
+def test_an_unusable_key_is_replaced_with_a_warning(fresh, damage):
     fresh.build()
     key = fresh.folder / seal.NAME
     before = key.read_bytes()
     damage(key)
     fresh.forget()
-    with pytest.warns(UserWarning, match=r"the key of the kernel cache .*/cache is replaced.*seal\.key") as told:
+    with pytest.warns(UserWarning, match=r"the key of the kernel cache .*/cache is replaced.*seal\.key") as warned:
         kernel = fresh.build()
-    assert not kernel.cached and result(kernel) == RIGHT and "seal.key" in kernel.why and len(told) == 1
+    assert not kernel.cached and result(kernel) == RIGHT and "seal.key" in kernel.why and len(warned) == 1
     assert stat.S_IMODE(key.lstat().st_mode) == 0o600 and key.read_bytes() not in (before, bytes(32))
     fresh.forget()
     assert fresh.build().cached
@@ -357,9 +357,9 @@ def test_a_full_disk_is_told_once(fresh, monkeypatch):
     monkeypatch.setattr(trust.Folder, "write", full)
     with pytest.warns(
         UserWarning, match="cannot be kept in .*/cache, so every process compiles them again: No space left on device"
-    ) as told:
+    ) as warned:
         assert result(fresh.build()) == RIGHT and result(fresh.build(SOURCE.replace("+ 1", "+ 3"))) != RIGHT
-    assert len(told) == 1
+    assert len(warned) == 1
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid"), reason="needs POSIX users")
@@ -433,13 +433,13 @@ def test_an_unusable_folder_means_memory_only(monkeypatch, tmp_path, case):
 def test_an_unusable_folder_is_told_of_once(monkeypatch, tmp_path):
     (tmp_path / "file").write_text("")
     fresh = Fresh(monkeypatch, tmp_path / "file" / "cache")
-    with pytest.warns(UserWarning, match="file/cache, so every process .* NUMOD_CACHE_DIR") as told:
+    with pytest.warns(UserWarning, match="file/cache, so every process .* NUMOD_CACHE_DIR") as warned:
         assert result(fresh.build()) == RIGHT and result(fresh.build(SOURCE.replace("+ 1", "+ 3"))) != RIGHT
-    assert len(told) == 1
+    assert len(warned) == 1
 
 
 @pytest.mark.parametrize("mode", [0o777, 0o770, 0o720, 0o702, 0o1777], ids=oct)
-def test_a_folder_others_can_write_is_refused_and_told(fresh, mode):
+def test_a_folder_others_can_write_is_refused_with_a_warning(fresh, mode):
     fresh.build()
     fresh.folder.chmod(mode)
     before = {path: path.stat().st_mtime_ns for path in fresh.folder.iterdir()}
@@ -447,10 +447,10 @@ def test_a_folder_others_can_write_is_refused_and_told(fresh, mode):
     with pytest.warns(
         UserWarning,
         match=rf"cannot be kept in .*/cache, .*other users can write to it \(mode {mode:04o}; try chmod go-w\)",
-    ) as told:
+    ) as warned:
         kernel = fresh.build()
         fresh.build(SOURCE.replace("+ 1", "+ 3"))
-    assert not kernel.cached and result(kernel) == RIGHT and len(told) == 1
+    assert not kernel.cached and result(kernel) == RIGHT and len(warned) == 1
     assert {path: path.stat().st_mtime_ns for path in fresh.folder.iterdir()} == before
     fresh.folder.chmod(0o755)
     fresh.forget()

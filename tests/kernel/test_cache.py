@@ -70,9 +70,9 @@ def test_without_a_home_it_says_that_nothing_is_kept(folder, monkeypatch):
     monkeypatch.setattr(os.path, "expanduser", lambda path: path)  # nor does passwd know one
     with pytest.warns(
         UserWarning, match="cannot be kept on the disk, .*: this process has no home folder: HOME is not set"
-    ) as told:
+    ) as warned:
         assert new().text(lambda: "text") == new().text(lambda: "text") == "text"
-    assert len(told) == 1
+    assert len(warned) == 1
     monkeypatch.setenv("NUMOD_CACHE_DIR", "")
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -148,9 +148,9 @@ def test_predictions() -> None:
         losses, F.cross_entropy(scores, Y, reduction="none")
     )
     assert learn.loss_func.reduction == "mean"
-    name, number, chances = learn.predict(X[3])
-    assert name == "abc"[number.item()] and numod.allclose(chances, preds[3], rtol=1e-5)
-    assert numod.equal(learn.predict((X[3], Y[3]))[2], chances)
+    name, number, probabilities = learn.predict(X[3])
+    assert name == "abc"[number.item()] and numod.allclose(probabilities, preds[3], rtol=1e-5)
+    assert numod.equal(learn.predict((X[3], Y[3]))[2], probabilities)
 
 
 def test_regression_and_logits_are_decoded_as_their_loss_says() -> None:
@@ -158,8 +158,8 @@ def test_regression_and_logits_are_decoded_as_their_loss_says() -> None:
     value, number, raw = learn.predict(X[0])
     assert numod.equal(value, raw) and numod.equal(raw, learn.model(X[:1])[0])
     learn.loss_func = nn.BCEWithLogitsLoss()
-    value, _, chances = learn.predict(X[0])
-    assert numod.allclose(chances, learn.model(X[:1])[0].sigmoid()) and numod.equal(value, chances > 0.5)
+    value, _, probabilities = learn.predict(X[0])
+    assert numod.allclose(probabilities, learn.model(X[:1])[0].sigmoid()) and numod.equal(value, probabilities > 0.5)
 
 
 def test_the_loss_fits_the_targets() -> None:

@@ -119,8 +119,8 @@ def test_area_under_the_curve_with_equal_scores() -> None:
     scores, truth = (VALUES * 2).round(), CLASSES % 2
     expected = area(scores.numpy(), truth.numpy() == 1)
     assert over_batches(RocAucBinary(), scores, truth) == pytest.approx(expected)
-    chances = SCORES.softmax(1).numpy()
-    expected = np.mean([area(chances[:, k], CLASSES.numpy() == k) for k in range(4)])
+    probabilities = SCORES.softmax(1).numpy()
+    expected = np.mean([area(probabilities[:, k], CLASSES.numpy() == k) for k in range(4)])
     assert over_batches(RocAuc(), SCORES, CLASSES) == pytest.approx(expected)
 
 

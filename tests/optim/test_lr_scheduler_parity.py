@@ -125,7 +125,7 @@ def test_restarts_resumed_after_several_cycles() -> None:
     assert rates(numod) == pytest.approx(rates(torch), rel=1e-12)
 
 
-def test_the_wrong_order_is_told() -> None:
+def test_the_wrong_order_warns() -> None:
     for t in (numod, torch):
         o = optimizer(t)
         schedule = t.optim.lr_scheduler.StepLR(o, 3)

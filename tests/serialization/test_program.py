@@ -109,10 +109,10 @@ def test_another_process_needs_no_python_of_the_model(tmp_path: Path) -> None:
     with numod.no_grad():
         save_program(trace(model, numod.randn(2, 4)), tmp_path / "odd.safetensors")
         expected = model(numod.ones(2, 4)).tolist()
-    told = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", READER, str(tmp_path / "odd.safetensors")], capture_output=True, text=True, check=True
     ).stdout
-    assert np.allclose(json.loads(told), expected, atol=1e-6)
+    assert np.allclose(json.loads(completed), expected, atol=1e-6)
 
 
 def test_process_local_values_are_refused(tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ class Arrangement:
         return self.part(base).expand(shape) if self.expanded else self.part(base)
 
 
-def _turned(ndim: int) -> list[int]:
+def _reversed_order(ndim: int) -> list[int]:
     return list(range(ndim))[::-1]
 
 
@@ -62,7 +62,7 @@ def _swapped(ndim: int) -> list[int]:
 
 WRITABLE = {
     "dense": Arrangement(), "sliced": Arrangement(1, 2), "stepped": Arrangement(1, 0, 2),
-    "transposed": Arrangement(order=_turned),
+    "transposed": Arrangement(order=_reversed_order),
     "swapped": Arrangement(0, 1, order=_swapped),
 }  # fmt: skip
 READABLE = {**WRITABLE, "expanded": Arrangement(expanded=True)}

@@ -114,7 +114,7 @@ class Settings:
     shared = 1.0
 
     def __init__(self) -> None:
-        self.stored, self.nested, self.array = 1.0, {"a": [1.0]}, np.ones(1)
+        self.gain, self.nested, self.array = 1.0, {"a": [1.0]}, np.ones(1)
 
     def scaled(self, x: numod.Tensor) -> numod.Tensor:
-        return x * self.stored
+        return x * self.gain

@@ -137,7 +137,7 @@ class World:
 
     program: Program
     wrap: Callable = lambda function: function
-    variables: list = field(default_factory=list)
+    recorded_values: list = field(default_factory=list)
 
     def __post_init__(self) -> None:
         numod.manual_seed(self.program.seed)

@@ -362,7 +362,7 @@ def attributes_of_bases() -> Part:
 
     class Base(Slotted):
         rate, other = 2.0, 1.5
-        nested = _Named()
+        described = _Named()
 
         def method(self, x: numod.Tensor) -> numod.Tensor:
             return x * self.rate

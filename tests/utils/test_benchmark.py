@@ -20,7 +20,7 @@ def clock(step: float):
     return look
 
 
-def test_timeit_runs_as_often_as_told():
+def test_timeit_runs_the_requested_number_of_times():
     calls = []
     result = Timer("calls.append(1)", globals={"calls": calls}, timer=clock(3.0)).timeit(100)
     assert (

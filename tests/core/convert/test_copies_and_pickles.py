@@ -75,12 +75,12 @@ def test_asarray_of_tensors_and_buffers():
 
 def test_copies_of_views_share_memory():
     x = numod.arange(4.0)
-    whole, part, turned = copy.deepcopy([x, x[1:], x.view(2, 2).t()])
+    whole, part, transposed = copy.deepcopy([x, x[1:], x.view(2, 2).t()])
     whole.fill_(7)
     assert (
         part.tolist() == [7, 7, 7]
-        and turned.tolist() == [[7, 7], [7, 7]]
-        and turned.stride() == (1, 2)
+        and transposed.tolist() == [[7, 7], [7, 7]]
+        and transposed.stride() == (1, 2)
         and x.tolist() == [0, 1, 2, 3]
     )
 

@@ -23,12 +23,12 @@ def drawn(*shapes: tuple) -> list[np.ndarray]:
 
 
 @pytest.mark.parametrize("equation", EQUATIONS)
-@pytest.mark.parametrize("turned", [False, True])
-def test_einsum(equation: str, turned: bool) -> None:
+@pytest.mark.parametrize("transposed", [False, True])
+def test_einsum(equation: str, transposed: bool) -> None:
     arrays = drawn(*(tuple(SIZES[letter] for letter in term) for term in equation.split("->")[0].split(",")))
     tensors = [
         numod.tensor(np.ascontiguousarray(array.T)).permute(tuple(range(array.ndim))[::-1])
-        if turned
+        if transposed
         else numod.tensor(array)
         for array in arrays
     ]

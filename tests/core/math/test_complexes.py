@@ -291,15 +291,15 @@ def test_modules_and_files(tmp_path) -> None:
 
 
 def test_a_compiled_function_of_complex_numbers() -> None:
-    def turned(x, angles):
+    def rotated(x, angles):
         return numod.view_as_real(
             numod.view_as_complex(x.reshape(2, 4, 2)) * numod.polar(numod.ones(4), angles) * (1 + 2j)
         ).flatten(1)
 
-    compiled = numod.compile(turned)
+    compiled = numod.compile(rotated)
     x, angles = numod.randn(2, 8), numod.randn(4)
     for _ in range(2):
-        assert numod.allclose(compiled(x, angles), turned(x, angles))
+        assert numod.allclose(compiled(x, angles), rotated(x, angles))
 
     @numod.compile
     def written(z):
@@ -327,11 +327,11 @@ def _pairs_shown_before(y):
 WRITES = {  # a write through a view of another dtype, and the same without
     "real": (lambda y: numod.view_as_complex(y.clone()).real.mul_(3), lambda y: y[:, 0] * 3),
     "whole": (_pairs_written, lambda y: numod.stack([y[0], *(numod.stack([-pair[1], pair[0]]) for pair in y[1:])])),
-    "before": (_pairs_shown_before, lambda y: _turned(-2 * y[:, 1], 2 * y[:, 0])),
+    "before": (_pairs_shown_before, lambda y: _rotated(-2 * y[:, 1], 2 * y[:, 0])),
 }
 
 
-def _turned(real, imag):
+def _rotated(real, imag):
     real, imag = (numod.stack([column[0], column[1] + imag[0], column[2]]) for column in (real, imag))
     return numod.stack([real, (real[1] + imag[1]) * real])
 

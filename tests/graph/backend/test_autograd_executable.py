@@ -340,9 +340,13 @@ _DONE: dict[str, Callable] = {
 def test_results_that_are_views(case: str, done: str) -> None:
     def run(wrap: Callable) -> list:
         outcomes = []
-        for turned in (False, True):
+        for is_reversed in (False, True):
             weight = numod.ones(4, requires_grad=True)
-            function = wrap(lambda x, weight=weight, turned=turned: _RETURNED[case](x, weight)[:: -1 if turned else 1])
+            function = wrap(
+                lambda x, weight=weight, is_reversed=is_reversed: _RETURNED[case](x, weight)[
+                    :: -1 if is_reversed else 1
+                ]
+            )
             for k in range(4):
                 leaf, weight.grad = (numod.arange(4.0) + k).requires_grad_(k > 1), None
                 x = leaf * 1 if k % 2 else leaf

@@ -187,7 +187,7 @@ def classwide(_: object) -> None:
 
 
 def classwide_tensor(_: object) -> None:
-    Classwide.held = numod.zeros(2)
+    Classwide.memory = numod.zeros(2)
 
 
 def on_the_function(_: object) -> None:

@@ -113,10 +113,10 @@ GLOBAL = {"shift": 0}
 class Slots:
     """The same without a dictionary."""
 
-    __slots__ = ("rate",)
+    __slots__ = ("gain",)
 
     def __init__(self) -> None:
-        self.rate = 1.0
+        self.gain = 1.0
 
 
 def helper(x: numod.Tensor) -> numod.Tensor:
@@ -125,17 +125,17 @@ def helper(x: numod.Tensor) -> numod.Tensor:
 
 
 CHANGES = {
-    "attribute": (lambda s, x: x * s.rate, lambda s: setattr(s, "rate", 5.0)),
-    "slot": (lambda s, x: x * s.rate, lambda s: setattr(s, "rate", 5.0)),
-    "attribute in a method": (lambda s, x: s.scaled(x), lambda s: setattr(s, "rate", 5.0)),
+    "attribute": (lambda s, x: x * s.gain, lambda s: setattr(s, "gain", 5.0)),
+    "slot": (lambda s, x: x * s.gain, lambda s: setattr(s, "gain", 5.0)),
+    "attribute in a method": (lambda s, x: s.scaled(x), lambda s: setattr(s, "gain", 5.0)),
     "class": (lambda s, x: x * s.shared, lambda s: setattr(type(s), "shared", type(s).shared + 1)),
     "nested": (lambda s, x: x * s.nested["a"][0], lambda s: s.nested["a"].__setitem__(0, 5.0)),
     "array": (lambda s, x: x * float(s.array[0]), lambda s: s.array.fill(5.0)),
     "global of a helper": (lambda s, x: helper(x), lambda s: GLOBAL.update(scale=5.0)),
     "a key that goes": (lambda s, x: x * s.nested.get("a", [7.0])[0], lambda s: s.nested.clear()),
     "an attribute that goes": (
-        lambda s, x: x * getattr(s, "rate", 7.0) + (s.rate if hasattr(s, "rate") else 0),
-        lambda s: delattr(s, "rate"),
+        lambda s, x: x * getattr(s, "gain", 7.0) + (s.gain if hasattr(s, "gain") else 0),
+        lambda s: delattr(s, "gain"),
     ),
 }
 

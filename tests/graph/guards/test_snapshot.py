@@ -114,16 +114,16 @@ def test_settings_that_python_code_of_a_step_reads(make: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "told"),
+    ("make", "message"),
     [
         (lambda p: Counting(p, {"lr": 0.1, "betas": (0.5, 0.9)}), r"optimizer.state\['step'\] changes"),
         (lambda p: Wrapping(numod.optim.SGD(p, lr=0.1)), "optimizer.count changes"),
         (lambda p: numod.optim.SparseAdam(p, lr=0.1), r"optimizer.state\['step'\] changes"),
     ],
 )
-def test_counts_that_python_code_of_a_step_reads_are_refused(make: object, told: str) -> None:
+def test_counts_that_python_code_of_a_step_reads_are_refused(make: object, message: str) -> None:
     pair = Pair(optimizer=make)
-    with pytest.raises(RuntimeError, match=told):
+    with pytest.raises(RuntimeError, match=message):
         pair.run(1, 2, 3, 4)
 
 

@@ -87,11 +87,11 @@ def test_differences(mode: str, axes: int, padding: str, corners: bool) -> None:
 
 def test_strided_inputs_and_float32() -> None:
     x, grid = drawn(2)
-    turned = numod.tensor(np.ascontiguousarray(x.transpose(2, 0, 3, 1)).astype("float32")).permute(1, 3, 0, 2)
+    transposed = numod.tensor(np.ascontiguousarray(x.transpose(2, 0, 3, 1)).astype("float32")).permute(1, 3, 0, 2)
     sparse = numod.tensor(np.repeat(grid, 2, 1).astype("float32"))[:, ::2]
-    actual = F.grid_sample(turned, sparse, padding_mode="border", align_corners=False)
+    actual = F.grid_sample(transposed, sparse, padding_mode="border", align_corners=False)
     np.testing.assert_allclose(actual.numpy(), expected(x, grid, "bilinear", "border", False), rtol=1e-4, atol=1e-5)
-    half = F.grid_sample(turned.half(), sparse.half(), padding_mode="border", align_corners=False)
+    half = F.grid_sample(transposed.half(), sparse.half(), padding_mode="border", align_corners=False)
     assert half.dtype is numod.float16
     np.testing.assert_allclose(half.float().numpy(), actual.numpy(), atol=0.05)
 

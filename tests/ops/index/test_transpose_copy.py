@@ -26,14 +26,14 @@ def test_loops(shape):
     r = np.random.default_rng(1)
     x, y = r.standard_normal(shape), r.standard_normal(shape[::-1])
     a, b = numod.from_numpy(x), numod.from_numpy(y)
-    turned = b.permute(*range(b.ndim)[::-1])
-    np.testing.assert_array_equal((a - turned).numpy(), x - y.T)
-    np.testing.assert_array_equal((turned * a + turned).numpy(), y.T * x + y.T)
-    np.testing.assert_array_equal(numod.where(turned > 0, a, turned).numpy(), np.where(y.T > 0, x, y.T))
-    np.testing.assert_array_equal(a.clone().sub_(turned).numpy(), x - y.T)
-    np.testing.assert_array_equal(turned.clone().mul_(a).numpy(), y.T * x)
-    np.testing.assert_array_equal(numod.cat([a, turned], -1).numpy(), np.concatenate([x, y.T], -1))
-    np.testing.assert_array_equal(a.copy_(turned).numpy(), y.T)
+    transposed = b.permute(*range(b.ndim)[::-1])
+    np.testing.assert_array_equal((a - transposed).numpy(), x - y.T)
+    np.testing.assert_array_equal((transposed * a + transposed).numpy(), y.T * x + y.T)
+    np.testing.assert_array_equal(numod.where(transposed > 0, a, transposed).numpy(), np.where(y.T > 0, x, y.T))
+    np.testing.assert_array_equal(a.clone().sub_(transposed).numpy(), x - y.T)
+    np.testing.assert_array_equal(transposed.clone().mul_(a).numpy(), y.T * x)
+    np.testing.assert_array_equal(numod.cat([a, transposed], -1).numpy(), np.concatenate([x, y.T], -1))
+    np.testing.assert_array_equal(a.copy_(transposed).numpy(), y.T)
 
 
 def test_parts_of_larger_memory():

@@ -191,7 +191,7 @@ def test_rows_of_any_order_and_runs_are_addressed_right():
         order = draw.sample(range(len(shape)), len(shape))
         x, y = np.random.default_rng(0).standard_normal((2, *shape))
         cut = tuple(slice(draw.randint(0, 1), None, draw.randint(1, 2)) for _ in shape)
-        turned, plain = numod.tensor(x).permute(order)[cut], numod.tensor(y.transpose(order)[cut].copy())
-        assert np.array_equal((turned * plain).numpy(), x.transpose(order)[cut] * y.transpose(order)[cut])
+        transposed, plain = numod.tensor(x).permute(order)[cut], numod.tensor(y.transpose(order)[cut].copy())
+        assert np.array_equal((transposed * plain).numpy(), x.transpose(order)[cut] * y.transpose(order)[cut])
         target = numod.zeros(*shape, dtype=numod.float64).permute(order)[cut]
         assert np.array_equal(target.copy_(plain).numpy(), y.transpose(order)[cut])
