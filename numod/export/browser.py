@@ -20,7 +20,7 @@ def write(folder: Path, about: dict) -> list[str]:
     """
     name = about["name"]
     linked = [folder / f"{name}-{target}.wasm" for target in ("wasm", "wasm-scalar")]
-    code = next((path.read_bytes() for path in linked if path.name in _made(folder, about)), None)
+    code = next((path.read_bytes() for path in linked if path.name in _linked_modules(folder, about)), None)
     if code is None:
         return []
     (folder / f"{name}.wasm").write_bytes(code)
@@ -31,7 +31,7 @@ def write(folder: Path, about: dict) -> list[str]:
     return [f"{name}.wasm", f"{name}.js", f"{name}.html"]
 
 
-def _made(folder: Path, about: dict) -> list[str]:
+def _linked_modules(folder: Path, about: dict) -> list[str]:
     """The linked modules of this export; the folder may contain modules of an older one."""
     names = [f"{about['name']}-{target}.wasm" for target in about["targets"]]
     return [name for name in names if (folder / name).exists()]
@@ -40,17 +40,8 @@ def _made(folder: Path, about: dict) -> list[str]:
 def module(about: dict) -> str:
     """NAME.js."""
     fields = (
-        "name",
-        "abi",
-        "arena_bytes",
-        "weights_bytes",
-        "embedded",
-        "stateful",
-        "inputs",
-        "outputs",
-        "sizes",
-        "entries",
-    )
+        "name", "abi", "arena_bytes", "weights_bytes", "embedded", "stateful", "inputs", "outputs", "sizes", "entries",
+    )  # fmt: skip
     text = json.dumps({key: about[key] for key in fields if key in about}, separators=(",", ":"))
     source = _read("network.js").replace("NAME.", f"{about['name']}.")
     return source.replace("const DESCRIPTION = null;", f"const DESCRIPTION = {text};")

@@ -28,13 +28,13 @@ def make_layers(program: Program, tensors: dict[str, Tensor], trained: set[str],
     """Replace steps of a program by layers below `root`, and take their weights out of `tensors`."""
     uses = Counter(name for step in program.all_steps() for name in step.inputs) + Counter(program.outputs)
     uses += Counter(name for step in program.steps for name in step.captured)
-    once = {name for name in trained if uses[name] == 1}
+    used_once = {name for name in trained if uses[name] == 1}
     readers = {name: step for step in program.steps for name in step.inputs}
     replaced: dict[int, Step | None] = {}
     for step in program.steps:
-        parts = _gemm(step, tensors, once)
-        if parts is None and (parts := _product(step, tensors, once)) is not None and uses[step.outputs[0]] == 1:
-            parts, adding = _with_bias(step, parts, readers.get(step.outputs[0]), tensors, once)
+        parts = _gemm(step, tensors, used_once)
+        if parts is None and (parts := _product(step, tensors, used_once)) is not None and uses[step.outputs[0]] == 1:
+            parts, adding = _with_bias(step, parts, readers.get(step.outputs[0]), tensors, used_once)
             if adding is not None:
                 replaced[id(step)], step = None, adding
         if parts is None:
@@ -52,40 +52,43 @@ def make_layers(program: Program, tensors: dict[str, Tensor], trained: set[str],
 Parts = tuple[str, str, str, bool]  # names of input, weight and bias ("" if none), and whether the weight is (in, out)
 
 
-def _gemm(step: Step, tensors: dict[str, Tensor], once: set[str]) -> Parts | None:
+def _gemm(step: Step, tensors: dict[str, Tensor], used_once: set[str]) -> Parts | None:
+    """The parts of a Gemm step; None for other steps, and where a layer cannot take its place."""
     if step.operator.name != "Gemm" or step.operator.since < 7 or len(step.inputs) < 2:
         return None
     x, weight, bias = (*step.inputs, "")[:3]
     plain = step.attributes.get("alpha", 1) == step.attributes.get("beta", 1) == 1 and not step.attributes.get("transA")
     transposed = not step.attributes.get("transB")
-    if not plain or weight not in once or tensors[weight].ndim != 2:
+    if not plain or weight not in used_once or tensors[weight].ndim != 2:
         return None
-    if bias and not _is_bias(bias, weight, transposed, tensors, once):
+    if bias and not _is_bias(bias, weight, transposed, tensors, used_once):
         return None
     return x, weight, bias, transposed
 
 
-def _product(step: Step, tensors: dict[str, Tensor], once: set[str]) -> Parts | None:
-    if step.operator.name != "MatMul" or step.inputs[1] not in once or tensors[step.inputs[1]].ndim != 2:
+def _product(step: Step, tensors: dict[str, Tensor], used_once: set[str]) -> Parts | None:
+    """The parts of a MatMul step with a weight, still without a bias; None for other steps."""
+    if step.operator.name != "MatMul" or step.inputs[1] not in used_once or tensors[step.inputs[1]].ndim != 2:
         return None
     return *step.inputs, "", True
 
 
 def _with_bias(
-    step: Step, parts: Parts, reader: Step | None, tensors: dict[str, Tensor], once: set[str]
+    step: Step, parts: Parts, reader: Step | None, tensors: dict[str, Tensor], used_once: set[str]
 ) -> tuple[Parts, Step | None]:
     """The parts with the bias that the product's only reader adds, and that reader; None if it adds no bias."""
     if reader is None or reader.operator.name != "Add" or reader.operator.since < 7:
         return parts, None
     other = next((name for name in reader.inputs if name != step.outputs[0]), "")
-    if not _is_bias(other, parts[1], True, tensors, once):
+    if not _is_bias(other, parts[1], True, tensors, used_once):
         return parts, None
     return (parts[0], parts[1], other, True), reader
 
 
-def _is_bias(name: str, weight: str, transposed: bool, tensors: dict[str, Tensor], once: set[str]) -> bool:
+def _is_bias(name: str, weight: str, transposed: bool, tensors: dict[str, Tensor], used_once: set[str]) -> bool:
+    """Whether a tensor can be the bias of a layer with this weight: a vector of its outputs, used only here."""
     features = tensors[weight].shape[1 if transposed else 0]
-    return name in once and tuple(tensors[name].shape) == (features,)
+    return name in used_once and tuple(tensors[name].shape) == (features,)
 
 
 def _linear(weight: Tensor, bias: Tensor | None) -> Linear:

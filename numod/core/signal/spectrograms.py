@@ -121,7 +121,10 @@ def istft(
     places = reshape(arange(count, device=input.device).unsqueeze(1) * hop + arange(n_fft, device=input.device), (-1,))
     signal = _overlapped(frames * shape, places, total)
     envelope = _overlapped((shape * shape).expand(1, count, n_fft), places, total)
-    end = total - start if length is None and center else total if length is None else start + length
+    if length is None:
+        end = total - start if center else total
+    else:
+        end = start + length
     signal, envelope = signal[:, start : min(end, total)], envelope[:, start : min(end, total)]
     if envelope.numel() and envelope.detach().abs().min()._observe() < 1e-11:
         raise RuntimeError(
@@ -129,11 +132,8 @@ def istft(
             "no signal is determined there; choose a smaller hop_length or another window"
         )
     signal = signal / envelope
-    signal = (
-        pad_constant(signal, (0, length - signal.shape[-1]))
-        if length is not None and signal.shape[-1] < length
-        else signal
-    )
+    if length is not None and signal.shape[-1] < length:
+        signal = pad_constant(signal, (0, length - signal.shape[-1]))
     return signal if input.ndim == 3 else signal.squeeze(0)
 
 

@@ -95,26 +95,10 @@ def tap_weight(t, k, taps, order):
 
 @inlined_scalar
 def fill_grid_taps(
-    grid,
-    grid_at,
-    count,
-    elements,
-    weight,
-    place_at,
-    weight_at,
-    depth,
-    height,
-    width,
-    corners,
-    axes,
-    taps,
-    taps_d,
-    padding,
-    order_d,
-    order_h,
-    order_w,
-):
-    """Fill the tables of `count` samples whose grid begins at `grid_at`: place (the tap's element of a plane; -1
+    grid, grid_at, count, elements, weight, place_at, weight_at, depth, height, width, corners, axes, taps, taps_d,
+    padding, order_d, order_h, order_w,
+):  # fmt: skip
+    """Fill the tables of `count` samples whose grid begins at `grid_at`: elements (the tap's element of a plane; -1
     outside) from `place_at`, weight from `weight_at`, each (count, taps_d * taps * taps).
     """
     for j in range(count):
@@ -194,25 +178,9 @@ def spread_kernel(
             for first in range(0, samples, RUN):
                 count = min(RUN, samples - first)
                 fill_grid_taps(
-                    grid,
-                    (image * samples + first) * AXES,
-                    count,
-                    elements,
-                    weight,
-                    table_at,
-                    table_at,
-                    depth,
-                    height,
-                    width,
-                    corners,
-                    AXES,
-                    TAPS,
-                    TAPS_D,
-                    PADDING,
-                    ORDER_D,
-                    ORDER_H,
-                    ORDER_W,
-                )
+                    grid, (image * samples + first) * AXES, count, elements, weight, table_at, table_at,
+                    depth, height, width, corners, AXES, TAPS, TAPS_D, PADDING, ORDER_D, ORDER_H, ORDER_W,
+                )  # fmt: skip
                 for c in range(begin, end):
                     for j in range(count):
                         value = g[uintp(c * samples + first + j)]
@@ -352,13 +320,12 @@ def _plan(
     (images, channels, *sizes), samples, taps = shape, prod(grid.shape[1:-1]), _TAPS[mode]
     axes, count, on_gpu, backend = len(sizes), taps ** len(sizes), out.device.backend.is_gpu, out.device.backend
     run = 1 if on_gpu else _RUN
-    units = images * (
-        -(-samples // run)
-        if kernel is not spread_kernel
-        else channels
-        if on_gpu
-        else max(1, min(channels // _CHANNELS, -(-_WORKERS // images)))
-    )
+    if kernel is not spread_kernel:
+        units = images * -(-samples // run)
+    elif on_gpu:
+        units = images * channels
+    else:
+        units = images * max(1, min(channels // _CHANNELS, -(-_WORKERS // images)))
     workers = units if on_gpu else min(units, _WORKERS)
     constants = {
         "RUN": run,
