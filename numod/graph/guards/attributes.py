@@ -169,11 +169,17 @@ def guard_dictionary(builder: GuardBuilder, name: str, value: Any) -> None:
             and (id(value), objects.place_of(value, key)) not in builder.excluded
             and not is_fixed(key, fields[key])
         ):
-            guard = builder.guard_value if key in builder.mentioned | used else builder.guard_unless_refused
-            guard(f"{name}.{key}", f"attribute({{0}}, {key!r})", (value,), fields[key])
+            guard = (
+                builder.guard_value
+                if key in builder.mentioned
+                else builder.guard_inside
+                if key in used
+                else builder.guard_unless_refused
+            )
+            guard(f"{name}.{key}", f"fields_of[type({{0}})]({{0}})[{key!r}]", (value,), fields[key])
     if reads_all_fields(builder, type(value)) or (builder.any_name and not of_library(type(value))):
         builder.guards.append(
-            Guard(f"the attributes of {name}", "dictionary({0}).keys() == {1}", (value, frozenset(fields)))
+            Guard(f"the attributes of {name}", "fields_of[type({0})]({0}).keys() == {1}", (value, frozenset(fields)))
         )
     # __getattr__ returns attributes that are absent
     optional = builder.mentioned | builder.optional if class_attribute(type(value), "__getattr__") else builder.optional

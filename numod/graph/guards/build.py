@@ -122,7 +122,7 @@ class GuardBuilder:
         self.seen: set[Any] = set()
         # ids of objects that guards do not keep alive: arguments, and referents of weak references
         self.weak_ids: set[int] = set()
-        self.is_weak = False
+        self.is_weak = self.in_library = False
         self.overrides: dict[type, set[str]] = {}  # by user class: see `overriding_methods`
         self.library_names: dict[type, set[str]] = {}  # by class: see `library_fields`
         self.optimizers: list[tuple[str, Any]] = []  # visited last, when all names in the code are known
@@ -235,6 +235,18 @@ class GuardBuilder:
         self.guards.append(Guard(name, f"{text} is {expected}", (*objects, value)))
         self.visit(name, value)
 
+    def guard_inside(self, name: str, text: str, objects: tuple, value: Any) -> None:
+        """As `guard_value`, for a part of an object that methods of a library use."""
+        before, self.in_library = self.in_library, True
+        try:
+            self.guard_value(name, text, objects, value)
+        finally:
+            self.in_library = before
+
+    def _callers_names(self) -> set[str]:
+        """The names in the code that may use the object which is visited."""
+        return self.mentioned | self.called if self.in_library else self.mentioned
+
     def guard_unless_refused(self, name: str, text: str, objects: tuple, value: Any) -> None:
         """As `guard_value`. What no guard can compare is left out: the code is not known to use it."""
         with suppress(CannotRepeat):
@@ -250,7 +262,7 @@ class GuardBuilder:
             return
         if issubclass(kind, random_streams()) or is_unrepeatable(value):
             raise unrepeatable(name)
-        if has_hidden_state(kind) or is_opaque(kind, self.mentioned | self.called):
+        if has_hidden_state(kind) or is_opaque(kind, self._callers_names()):
             raise CannotRepeat(
                 f"compile: {name} keeps its values where a compiled function cannot compare them from call to call; "
                 "pass them as arguments"

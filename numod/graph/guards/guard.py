@@ -69,6 +69,7 @@ class _DictionaryReaders(dict):
 # the names that the texts of guards use. None of the functions runs user code.
 SPACE = {
     "equal": equal, "dictionary": objects.dictionary, "dictionary_of": _DictionaryReaders(),
+    "fields_of": _DictionaryReaders(),
     "attribute": objects.read_attribute, "item": objects.read_item, "value_at": objects.value_at,
     "lacks": objects.lacks, "alive": strongly,
 }  # fmt: skip

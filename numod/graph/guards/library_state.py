@@ -52,7 +52,7 @@ _COMPARED = (
     types.MappingProxyType, types.CellType, re.Match, weakref.ref, list, dict, set, bytearray,
 )  # fmt: skip
 _COMPARED_MODULES = ("functools", "collections", "operator", "_operator", "numpy", "array", "_ctypes", "_struct",
-    "_contextvars", "builtins", "_abc", "zoneinfo", "types", "typing")  # fmt: skip
+    "_contextvars", "builtins", "_abc", "decimal", "datetime", "zoneinfo", "types", "typing")  # fmt: skip
 _ACCESS = {"__getitem__", "__len__", "__contains__", "__iter__"}
 
 
@@ -84,7 +84,7 @@ def _is_compared(base: type) -> bool:
     """Whether guards compare what instances of a class in C hold, or it never changes: they have a value as a hash."""
     if base is object or base in _COMPARED or package_of(base) in (PACKAGE, "numba"):
         return True
-    if base.__module__ == "_contextvars" or base.__name__ == "Context":
+    if base.__module__ == "_contextvars":
         return base.__name__ == "ContextVar"
     if issubclass(base, BaseException):
         return False
@@ -93,7 +93,8 @@ def _is_compared(base: type) -> bool:
 
 def library_fields(builder: GuardBuilder, kind: type, fields: dict[str, Any]) -> set[str]:
     """The names of an object's attributes that methods of a library use which the code may call."""
-    used = fields.keys() if reads_all_fields(builder, kind) else _names_used(builder, kind) & fields.keys()
+    names = _names_used(builder, kind) | builder.called if _library_bases(kind) else set()
+    used = fields.keys() if reads_all_fields(builder, kind) else names & fields.keys()
     return {key for key in used if "cache" not in key}
 
 
@@ -109,7 +110,7 @@ def visit_library_slots(builder: GuardBuilder, name: str, value: Any) -> None:
         for key in sorted(_names_used(builder, type(value)) & vars(base).keys()):
             slot = vars(base)[key]
             if isinstance(slot, types.MemberDescriptorType) and "cache" not in key and _is_set(slot, value):
-                builder.guard_value(f"{name}.{key}", "{1}.__get__({0})", (value, slot), slot.__get__(value))
+                builder.guard_inside(f"{name}.{key}", "{1}.__get__({0})", (value, slot), slot.__get__(value))
 
 
 def _is_set(slot: types.MemberDescriptorType, value: Any) -> bool:
@@ -151,14 +152,14 @@ def _names_used(builder: GuardBuilder, kind: type) -> set[str]:
             if (code := _code_of(member)) is not None
         }
         operators = {key for key in methods if key.startswith("__")}.difference(CREATING_METHODS, IGNORED_METHODS)
-        pending, used = [*(builder.mentioned | builder.called | operators)], set()
+        pending, used = [*((builder.mentioned | builder.called) & methods.keys() | operators)], set()
         while pending:
             key = pending.pop()
             if key not in used:
                 used.add(key)
                 pending += global_names(methods[key]) if key in methods else ()
         builder.library_names[kind] = used
-        builder.called.update(used - builder.mentioned if methods else ())
+        builder.called.update(used)
     return builder.library_names[kind]
 
 
