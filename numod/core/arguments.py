@@ -88,7 +88,7 @@ def strict_of(function: Callable, numbers: type | None = None) -> dict[str, tupl
 def plain_arguments(
     name: str, strict: dict[str, tuple[int, tuple[type, ...]]], arguments: tuple, kwargs: dict
 ) -> tuple[tuple, dict]:
-    """The arguments with NumPy numbers and zero-dimensional tensors converted to Python numbers.
+    """The arguments with NumPy numbers and one-element tensors converted to Python numbers.
 
     Raises TypeError for a float or bool passed as an int, for other values passed as a bool, as in `x.sum(0, 1)`, and
     for a tensor that requires a gradient passed as a number.
@@ -108,7 +108,8 @@ def plain_arguments(
 
 
 def _plain_int(name: str, key: str, value: object, types: tuple[type, ...]) -> int:
-    if bool in types or not is_whole(value):
+    # as PyTorch's, most of these take a vector of one integer
+    if bool in types or not is_whole(value.reshape(()) if isinstance(value, Tensor) and value.numel() == 1 else value):
         raise TypeError(f"{name}(): argument '{key}' must be {types[0].__name__}, not {_type_name(value)}")
     return index(value)
 

@@ -79,6 +79,13 @@ def _() -> None:
     assert numod.linalg.inv(x).is_contiguous() and numod.fft.fft(x, dim=0).is_contiguous()
 
 
+@row("in-place writes that overlap an input (`x[1:].add_(x[:-1])`)")
+def _() -> None:
+    x = numod.arange(3.0)
+    x[1:].add_(x[:-1])
+    assert x.tolist() == [0, 1, 3]
+
+
 @row("warnings of beta features and slow layouts")
 def _() -> None:
     x = numod.ones(2, requires_grad=True)

@@ -212,7 +212,7 @@ def index_copy_(self: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor
     return write(ix.index_copy, self, dim, index, source)
 
 
-def index_fill_(self: Tensor, dim: int, index: Tensor, value: float) -> Tensor:
+def index_fill_(self: Tensor, dim: int, index: Tensor, value: Tensor | float) -> Tensor:
     """self[index[k]] = value along a dimension.
 
     Example:

@@ -14,6 +14,7 @@ def test_the_other_way_round():
     )
 
 
+@pytest.mark.filterwarnings("ignore:This overload of addcdiv is deprecated:UserWarning")
 def test_old_and_mixed_forms():
     ones = numod.ones(2)
     assert numod.addcdiv(ones, 2, ones, ones * 4).tolist() == [1.5, 1.5] and ones.new(size=(3, 4)).shape == (3, 4)
@@ -58,8 +59,13 @@ def test_operators_in_place_leave_other_objects_their_word():
         y *= "text"
 
 
+@pytest.mark.filterwarnings("ignore:This overload of .* is deprecated:UserWarning")
 def test_numbers_before_tensors_as_in_older_programs():
     x, y = numod.ones(2), numod.tensor([1.0, 2.0])
+    numod.set_warn_always(True)
+    with pytest.warns(UserWarning, match="This overload of add is deprecated: name the factor"):
+        x.add(2, y)
+    numod.set_warn_always(False)
     for actual in (
         x.add(2, y),
         numod.add(x, 2, y),

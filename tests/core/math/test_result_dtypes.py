@@ -126,7 +126,10 @@ def test_corners_that_were_errors():
         0, numod.tensor([0]), numod.tensor([1]), alpha=2.0
     ).tolist() == [2, 0]
     assert numod.gather(numod.ones(2, 3), 1, numod.empty(0, dtype=numod.int64)).shape == (0,)
-    assert numod.tensor(1).mT.item() == 1
+    numod.set_warn_always(True)
+    with pytest.warns(UserWarning, match="Tensor.mT is deprecated on 0-D tensors"):
+        assert numod.tensor(1).mT.item() == 1
+    numod.set_warn_always(False)
     averaged = optim.swa_utils.AveragedModel(model := nn.BatchNorm1d(2), use_buffers=True)
     for _ in range(3):
         model(numod.randn(3, 2))
