@@ -44,10 +44,7 @@ class Network:
             else:
                 with open(os.path.join(folder, f"{self.name}.safetensors"), "rb") as file:
                     names = file.read(int.from_bytes(file.read(8), "little")).decode().split('"')
-                    if (
-                        not {*about.get("names", ())} <= {*names}
-                        or file.readinto(self.weights) != about["weights_bytes"]
-                    ):
+                    if {*about.get("names", ())} - {*names} or file.readinto(self.weights) != about["weights_bytes"]:
                         raise ValueError(f"{file.name} belongs to another network, or is cut short")
 
     def __getattr__(self, entry):  # for a network with several functions: network.encode(x)
