@@ -185,7 +185,8 @@ class ExportedModule(Module):
             if tensor.shape != program.layouts[value].shape:
                 raise GuardFailed(
                     f"Guard failed: {name} was recorded as {tuple(program.layouts[value].shape)}, got "
-                    f"{tuple(tensor.shape)}; for other sizes, export with dynamic_shapes={{{name!r}: {{0: Dim('batch')}}}}"
+                    f"{tuple(tensor.shape)}; for other sizes, export with "
+                    f"dynamic_shapes={{{name!r}: {{0: Dim('batch')}}}}"
                 )
         return ()
 
