@@ -43,12 +43,9 @@ class Network:
                 self._raise(self._library[f"{self.name}_state_init"](self.weights))
             else:
                 with open(os.path.join(folder, f"{self.name}.safetensors"), "rb") as file:
-                    listed = file.read(int.from_bytes(file.read(8), "little")).decode()
-                    same = all(f'"{name}"' in listed for name in about.get("names", ()))
-                    if not same or file.readinto(self.weights) != about["weights_bytes"]:
-                        raise ValueError(
-                            f"{file.name} belongs to another network or is cut short: it has other weights"
-                        )
+                    names = file.read(int.from_bytes(file.read(8), "little")).decode().split('"')
+                    if {*about.get("names", ())} - {*names} or file.readinto(self.weights) != about["weights_bytes"]:
+                        raise ValueError(f"{file.name} belongs to another network, or is cut short")
 
     def __getattr__(self, entry):  # for a network with several functions: network.encode(x)
         if entry not in self.__dict__.get("_run", ()):

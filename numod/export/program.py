@@ -184,8 +184,9 @@ class ExportedModule(Module):
         for tensor, value, name in zip(tensors, program.inputs, names):
             if tensor.shape != program.layouts[value].shape:
                 raise GuardFailed(
-                    f"Guard failed: {name}.shape == {tuple(program.layouts[value].shape)}, got {tuple(tensor.shape)}; "
-                    f"export with dynamic_shapes={{{name!r}: {{0: Dim('batch')}}}} for other sizes"
+                    f"Guard failed: {name} was recorded as {tuple(program.layouts[value].shape)}, got "
+                    f"{tuple(tensor.shape)}; for other sizes, export with "
+                    f"dynamic_shapes={{{name!r}: {{0: Dim('batch')}}}}"
                 )
         return ()
 
