@@ -47,7 +47,7 @@ HOMES = {  # PyTorch's path -> numod's, both below numod
         f"quantization.{name}": f"ao.quantization.{name}"
         for name in ("fake_quantize", "observer", "qconfig", "qconfig_mapping", "quantize_fx", "stubs")
     },
-    "ao.quantization.fx": "ao.quantization.quantize_fx",
+    "ao.quantization.fx": "ao.quantization.quantize_fx", "quantization.fx": "ao.quantization.quantize_fx",
     **{
         f"{parent}.fx.{name}": f"ao.quantization.{name}"
         for parent in ("quantization", "ao.quantization")

@@ -126,10 +126,18 @@ def test_tiles_of_bytes(triple, processor, width, group, instruction):
         module,
         "tile",
         [word, INTEGER, word, INTEGER, word, INTEGER, INTEGER],
-        functools.partial(byte_tiles.emit, rows, group),
+        functools.partial(byte_tiles.emit, rows, tiles.VECTORS, group),
         width // 4,
     )
     assert len(re.findall(instruction, _assembly(module, triple, processor))) >= rows * tiles.VECTORS
+
+
+def test_the_tile_of_a_convolution_of_bytes_stays_in_registers():
+    module, number, byte = ir.Module(), ir.IntType(32).as_pointer(), ir.IntType(8).as_pointer()
+    types = [number, INTEGER, INTEGER, number, number, ir.FloatType().as_pointer(), byte, *[INTEGER] * 8]
+    _write(module, "rows", types, functools.partial(byte_tiles.emit_rows, 6, 4, 4), 16)
+    text = _assembly(module, LINUX, "znver4")
+    assert len(re.findall(r"vpdpbusd.*zmm", text)) >= 24 and not re.search(r"zmm\d+, .*\(%rsp\)", text)
 
 
 @pytest.mark.parametrize(
