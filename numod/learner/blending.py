@@ -18,7 +18,7 @@ class _Blending(Callback):
     For class indices the losses are blended, for other targets the targets. Subclasses define `_blend_inputs`.
     """
 
-    run_valid = False
+    run_valid, changes_loss = False, True
 
     def __init__(self, alpha: float) -> None:
         self.alpha = alpha

@@ -28,14 +28,10 @@ def _step(learn: Loop, training: bool) -> Callable[[], None]:
     """The function that runs a batch: compiled, or the eager one if a callback must run in the middle."""
     active = list(_active(learn, training))
     for callback in active:
-        event = next((event for event in sorted(IN_THE_STEP) if _hinders(callback, event)), None)
-        if event is not None:
+        reason = _reason(callback)
+        if reason is not None:
             if training:
-                warnings.warn(
-                    f"compile=True: the step runs eagerly, because {callback!r} listens to {event}, which happens "
-                    "inside it. Remove the callback, or set in_step=True on it if it only computes with tensors there",
-                    stacklevel=6,
-                )
+                warnings.warn(f"compile=True: the step runs eagerly, because {callback!r} {reason}", stacklevel=6)
             return learn._batch
     inside = tuple([callback for callback in active if callback.in_step])
     with_pred = not training or any(callback.needs_pred for callback in active if hasattr(callback, "after_batch"))
@@ -50,6 +46,19 @@ def _active(learn: Loop, training: bool) -> Iterator[Callback]:
     for callback in learn.ordered_cbs():
         if (callback.run_train if training else callback.run_valid) and not (learn.probing and callback.only_fit):
             yield callback
+
+
+def _reason(callback: Callback) -> str | None:
+    """Why a step with this callback is not compiled; None if it can be."""
+    if callback.changes_loss:
+        return "replaces the loss function. Remove the callback, or leave compile out"
+    event = next((event for event in sorted(IN_THE_STEP) if _hinders(callback, event)), None)
+    if event is None:
+        return None
+    return (
+        f"listens to {event}, which happens inside it. Remove the callback, or set in_step=True on it if it only "
+        "computes with tensors there"
+    )
 
 
 def _hinders(callback: Callback, event: str) -> bool:

@@ -69,6 +69,7 @@ class Callback:
     - `only_fit`: the callback does nothing in `lr_find`, `validate` and `get_preds`.
     - `in_step`: `after_backward`, `before_step` and `after_step` only compute with tensors, so that a compiled step may
       contain them.
+    - `changes_loss`: the callback replaces `learn.loss_func` while it trains, so that a compiled step cannot contain it.
     - `needs_pred`: False says that `after_batch` does not read `pred`, which a compiled step then need not return.
 
     `cleanup_fit` is called at the end of every `fit`, also if an exception or Ctrl-C ended it. `state_dict` and
@@ -78,7 +79,7 @@ class Callback:
     order: float = 0
     learn: Loop | None = None
     run_train = run_valid = True
-    only_fit = in_step = False
+    only_fit = in_step = changes_loss = False
     needs_pred = True
 
     def __init__(self, **events: Callable[[Any], object]) -> None:

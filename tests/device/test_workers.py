@@ -18,7 +18,7 @@ PATIENCE = 60  # seconds, after which a thread hangs
 @pytest.fixture
 def team() -> workers.Team:
     """A team of its own, whose workers stay for ever: they sleep."""
-    return workers.made()
+    return workers.create()
 
 
 def divide(team: workers.Team, loop: object, shares: int, threads: int) -> None:

@@ -26,7 +26,7 @@ def recorded(settings: Settings, *sizes: int) -> Versions:
     for size in sizes:
         key, tensors = call(size)
         _, counts = versions.plan(key, tensors, None)
-        versions.add(key, version(), counts)
+        versions.add(key, version(), counts, None)
     return versions
 
 
@@ -51,7 +51,7 @@ def test_many_sizes_are_recorded_at_their_second_call_up_to_a_limit() -> None:
     assert versions.plan(*call(50), None) is None
     assert versions.plan(*call(50), None) is not None
     for size in range(100, 100 + SIZE_LIMIT - FAMILY_LIMIT):
-        versions.add(call(size)[0], version(), False)
+        versions.add(call(size)[0], version(), False, None)
     with pytest.raises(LimitReached):
         versions.plan(*call(51), None)
 

@@ -81,7 +81,7 @@ def test_helpers_stay_in_front() -> None:
 
 def test_turns_that_share_a_sum_are_refused() -> None:
     with pytest.raises(
-        ValueError, match="must be independent, but these accumulate into total; let each write an element"
+        ValueError, match="must be independent, but these accumulate into total; let each write its own element"
     ):
         divided("def kernel(x, n):\n    total = 0\n    for i in parallel_range(n):\n        total += x[i]\n")
 

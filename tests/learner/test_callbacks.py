@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from contextlib import nullcontext
 
 import pytest
 
@@ -219,6 +220,17 @@ def test_cutmix_pastes_a_rectangle_and_blends_losses_by_area() -> None:
     assert loss == pytest.approx((1 - area / 48) * losses[0] + area / 48 * losses[1], rel=1e-5)
     with pytest.raises(ValueError, match=r"CutMix: expected one input of shape .*, got \[\(4, 4\)\]"):
         learner(batches(1), cbs=[CutMix()]).fit(1)
+
+
+def test_blending_makes_a_compiled_step_eager() -> None:
+    models = []
+    for compile in (False, True):
+        numod.manual_seed(3)
+        learn = learner(batches(1), cbs=[MixUp(0.4)], loss_func=nn.CrossEntropyLoss(), compile=compile)
+        with pytest.warns(UserWarning, match="MixUp replaces the loss function") if compile else nullcontext():
+            learn.fit(1)
+        models.append(learn.model)
+    assert same(*models)
 
 
 def test_ema_is_validated_and_left_in_the_model() -> None:

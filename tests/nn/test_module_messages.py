@@ -72,7 +72,7 @@ def test_a_list_filled_after_assignment_warns_when_parameters_are_asked_for():
     net = Filled()
     with pytest.warns(UserWarning) as caught:
         list(net.parameters())
-    assert sorted(str(warning.message).split("Use ")[1].split(";")[0] for warning in caught) == [
+    assert sorted(str(warning.message).split("Use ")[1].split(",")[0] for warning in caught) == [
         "nn.ModuleList",
         "nn.ParameterDict",
     ]

@@ -12,10 +12,11 @@ from .registry import vector
 def _rounded(name: str, x: Number) -> Number:
     """A rounding.
 
-    Without the barrier LLVM would round a float16 before it widens it, which processors cannot do, so that the loop
-    would stay scalar.
+    Without the addition LLVM would round a float16 before it widens it, which processors cannot do, so that the loop
+    would stay scalar. It loses the sign of -0, which no rounding changes. (`llvm.canonicalize` in its place ends the
+    process on x86 where a loop is vectorised by two.)
     """
-    return library(name, library("canonicalize", x) if x.width == 32 else x)
+    return with_sign(library(name, x + 0.0), x) if x.width == 32 else library(name, x)
 
 
 @vector

@@ -73,4 +73,4 @@ def test_wrong_calls_are_refused():
         small = numod.from_numpy(inputs[0][:, :1, :1].copy())
         apply(byte_convolution, (small, *map(numod.from_numpy, inputs[1:])), ((1, 1), (0, 0), *attributes[2:]))
     sizes = {"c": 8, "d": 3, "o": 12}
-    assert "do not fit" in byte_convolution.check(inputs, attributes, sizes)
+    assert "do not fit" in byte_convolution.check(tuple(map(numod.from_numpy, inputs)), attributes, sizes)
