@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Sequence
 from datetime import timedelta
+from operator import index
 from typing import Any, BinaryIO
 
 from .errors import DistStoreError, QueueEmptyError
@@ -37,10 +38,13 @@ def _keys(name: str, keys: Sequence[str]) -> list[str]:
     return [_key(name, key) for key in keys]
 
 
-def _seconds(name: str, timeout: object) -> float:
+def _duration(name: str, timeout: object) -> timedelta:
+    """A timeout; floats are seconds, as in PyTorch."""
+    if isinstance(timeout, float):
+        return timedelta(seconds=timeout)
     if not isinstance(timeout, timedelta):
         raise TypeError(f"{name}(): timeout must be datetime.timedelta, not {type(timeout).__name__}")
-    return timeout.total_seconds()
+    return timeout
 
 
 class Store:
@@ -70,8 +74,7 @@ class Store:
 
     def set_timeout(self, timeout: timedelta) -> None:
         """Set how long `get`, `wait` and `queue_pop` wait for a key."""
-        _seconds("set_timeout", timeout)
-        self._timeout = timeout
+        self._timeout = _duration("set_timeout", timeout)
 
     def set(self, key: str, value: str | bytes) -> None:
         """Set the value of a key, whether it exists or not."""
@@ -83,7 +86,7 @@ class Store:
 
     def add(self, key: str, amount: int) -> int:
         """Add to a counter, 0 if the key is new, and return its value. Raises ValueError if it is not a number."""
-        return self._run("add", (_key("add", key), int(amount)))
+        return self._run("add", (_key("add", key), index(amount)))
 
     def compare_set(self, key: str, expected_value: str | bytes, desired_value: str | bytes) -> bytes:
         """Replace the value if it is `expected_value`, or if that is empty and the key is new. Returns the value."""
@@ -105,7 +108,8 @@ class Store:
     def wait(self, keys: Sequence[str], timeout: timedelta | None = None) -> None:
         """Wait until all keys have values. Raises DistStoreError after `timeout`, or the store's."""
         keys = _keys("wait", keys)
-        self._run("missing", (keys,), keys, _seconds("wait", self.timeout if timeout is None else timeout))
+        timeout = self.timeout if timeout is None else _duration("wait", timeout)
+        self._run("missing", (keys,), keys, timeout.total_seconds())
 
     def num_keys(self) -> int:
         """The number of keys that have values."""
@@ -181,7 +185,7 @@ class SharedTable:
     def run(self, operation: str, arguments: Sequence, keys: Sequence[str], timeout: float) -> Any:
         """Wait for keys, then run an operation. Raises DistStoreError after `timeout` seconds."""
         with self.changed:
-            if not self.changed.wait_for(lambda: not self.table.missing(keys), timeout):
+            if not self.changed.wait_for(lambda: not self.table.missing(keys), min(timeout, threading.TIMEOUT_MAX)):
                 raise timed_out(self.table.missing(keys), timeout)
             result = getattr(self.table, operation)(*arguments)
             self.changed.notify_all()
@@ -303,6 +307,10 @@ class PrefixStore(Store):
     def set_timeout(self, timeout: timedelta) -> None:
         """Set the underlying store's."""
         self.underlying_store.set_timeout(timeout)
+
+    def clone(self) -> PrefixStore:
+        """The same part of a clone of the underlying store."""
+        return PrefixStore(self.prefix, self.underlying_store.clone())
 
     def list_keys(self) -> list[str]:
         """The keys that begin with the prefix, without it."""

@@ -7,6 +7,7 @@ another process (`TCPStore`).
 from __future__ import annotations
 
 import json
+from base64 import b64decode, b64encode
 from collections.abc import Sequence
 from typing import Any
 
@@ -107,8 +108,8 @@ class Table:
 
 
 def encoded(message: Any) -> bytes:
-    """A message as JSON. Bytes are written as {"bytes": Latin-1 text}."""
-    return json.dumps(message, default=lambda value: {"bytes": value.decode("latin-1")}).encode()
+    """A message as JSON. Bytes are written as {"bytes": text in base 64}."""
+    return json.dumps(message, default=lambda value: {"bytes": b64encode(value).decode()}).encode()
 
 
 def decoded(text: bytes) -> Any:
@@ -120,4 +121,4 @@ def decoded(text: bytes) -> Any:
 
 
 def _bytes(fields: dict) -> object:
-    return fields["bytes"].encode("latin-1") if list(fields) == ["bytes"] and type(fields["bytes"]) is str else fields
+    return b64decode(fields["bytes"], validate=True) if list(fields) == ["bytes"] else fields

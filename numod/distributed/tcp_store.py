@@ -28,6 +28,7 @@ _STEP = 1 << 16
 _JOINED = "init/"  # counts the processes that have joined, as in PyTorch
 _ERRORS = {"store": DistStoreError, "value": ValueError, "queue": QueueIsEmpty}
 _POLL = 0.05  # seconds between two looks whether the server is to end
+_LONGEST = 1e6  # seconds of a socket's timeout
 _SLACK = 5.0  # seconds that a reply may come later than the server's own timeout
 
 
@@ -83,7 +84,11 @@ class _Handler(socketserver.BaseRequestHandler):
                 operation, arguments, keys, timeout = _receive(self.request)
                 check(operation, arguments)
                 check("missing", [keys])
-                _send(self.request, self._reply(operation, arguments, keys, float(timeout)))
+                reply = self._reply(operation, arguments, keys, float(timeout))
+                try:
+                    _send(self.request, reply)
+                except ValueError as error:  # too large
+                    _send(self.request, ("value", str(error)))
 
     def _reply(self, operation: str, arguments: list, keys: list[str], timeout: float) -> tuple[str, Any]:
         try:
@@ -94,6 +99,68 @@ class _Handler(socketserver.BaseRequestHandler):
             return "queue", str(error)
         except ValueError as error:
             return "value", str(error)
+
+
+class _Connection:
+    """A connection to the master, for one request at a time.
+
+    It is made anew after a failure or an interrupt, since a late reply would be taken for another's, and in a forked
+    child, which shares its parent's socket.
+    """
+
+    def __init__(self, host: str, port: int) -> None:
+        self.host, self.port, self.socket = host, port, None
+        self._own()
+
+    def _own(self) -> None:
+        self.process, self.lock = os.getpid(), threading.Lock()
+
+    def open(self, timeout: float) -> None:
+        """Connect to a master that may begin to listen later. Raises DistNetworkError after `timeout` seconds."""
+        limit = time.monotonic() + timeout
+        while True:
+            try:
+                self.socket = socket.create_connection((self.host, self.port), _limited(limit - time.monotonic()))
+                return
+            except OSError as error:
+                if time.monotonic() + 0.1 > limit:
+                    raise DistNetworkError(
+                        f"The client socket has timed out after {1000 * timeout:.0f}ms while trying to connect to "
+                        f"({self.host}, {self.port}): {error}; one process must be the master"
+                    ) from None
+                time.sleep(0.1)
+
+    def request(self, message: tuple, timeout: float) -> tuple[str, Any]:
+        """The reply to a request, which the server sends within `timeout` seconds."""
+        if os.getpid() != self.process:
+            self._own()
+            self.close()
+        with self.lock:
+            try:
+                if self.socket is None:
+                    self.socket = socket.create_connection((self.host, self.port), _SLACK)
+                self.socket.settimeout(_limited(timeout + _SLACK))
+                _send(self.socket, message)
+                return tuple(_receive(self.socket))
+            except (OSError, struct.error) as error:
+                self.close()
+                raise DistNetworkError(
+                    f"{message[0]} in the TCPStore at ({self.host}, {self.port}) failed: {error}. Did the master end?"
+                ) from error
+            except BaseException:
+                self.close()
+                raise
+
+    def close(self) -> None:
+        """Close the socket."""
+        if self.socket is not None:
+            self.socket.close()
+        self.socket = None
+
+
+def _limited(seconds: float) -> float:
+    """Seconds that a socket takes as its timeout."""
+    return min(max(seconds, 0.01), _LONGEST)
 
 
 class TCPStore(Store):
@@ -130,14 +197,17 @@ class TCPStore(Store):
     ) -> None:  # fmt: skip
         super().__init__()
         self.set_timeout(timeout)
-        self._host, self._lock = host_name, threading.Lock()
+        self._host = host_name
+        if not 0 <= int(port) < 1 << 16:
+            raise ValueError(f"TCPStore: port must be from 0 to 65535, got {port}")
         self._server = self._serve(int(port), multi_tenant, master_listen_fd) if is_master else None
-        self._port = self._server.server_address[1] if self._server else int(port)
-        self._connection = self._connect()
+        self._connection = _Connection(host_name, self._server.server_address[1] if self._server else int(port))
         weakref.finalize(self, _close, os.getpid(), self._connection, self._server)
-        joined = self.add(_JOINED, 1)
-        if world_size is not None and world_size > 0 and is_master and wait_for_workers:
-            self._wait_for_others(joined, world_size)
+        self._connection.open(self.timeout.total_seconds())
+        if world_size is not None and world_size > 0:
+            joined = self.add(_JOINED, 1)
+            if is_master and wait_for_workers:
+                self._wait_for_others(joined, world_size)
 
     def _serve(self, port: int, multi_tenant: bool, listening: int | None) -> _Server | None:
         try:
@@ -149,20 +219,6 @@ class TCPStore(Store):
                     "pass port 0 for a free one"
                 ) from error
             return None  # another store of this address serves
-
-    def _connect(self) -> socket.socket:
-        """A connection to the master, which may begin to listen later."""
-        limit = time.monotonic() + self.timeout.total_seconds()
-        while True:
-            try:
-                return socket.create_connection((self._host, self._port), max(limit - time.monotonic(), 0.01))
-            except OSError as error:
-                if time.monotonic() + 0.1 > limit:
-                    raise DistNetworkError(
-                        f"The client socket has timed out after {1000 * self.timeout.total_seconds():.0f}ms while "
-                        f"trying to connect to ({self._host}, {self._port}): {error}; one process must be the master"
-                    ) from None
-                time.sleep(0.1)
 
     def _wait_for_others(self, joined: int, world_size: int) -> None:
         limit = time.monotonic() + self.timeout.total_seconds()
@@ -183,33 +239,33 @@ class TCPStore(Store):
     @property
     def port(self) -> int:
         """The master's port."""
-        return self._port
+        return self._connection.port
+
+    def list_keys(self) -> list[str]:
+        """All keys that have values, without the one that counts the processes."""
+        return [key for key in super().list_keys() if key != _JOINED]
+
+    def num_keys(self) -> int:
+        """The number of keys that have values. The processes that joined are counted in a key."""
+        return len(super().list_keys())
 
     def _run(self, operation: str, arguments: tuple, keys: Sequence[str] = (), timeout: float = 0.0) -> Any:
-        with self._lock:
-            self._connection.settimeout(max(timeout, self.timeout.total_seconds()) + _SLACK)
-            try:
-                _send(self._connection, (operation, arguments, keys, timeout))
-                kind, result = _receive(self._connection)
-            except (OSError, struct.error) as error:
-                self._connection.close()  # a later reply would be taken for another's
-                raise DistNetworkError(
-                    f"{operation} in the TCPStore at ({self._host}, {self._port}) failed: {error}. Did the master end?"
-                ) from error
+        longest = max(timeout, self.timeout.total_seconds())
+        kind, result = self._connection.request((operation, arguments, keys, timeout), longest)
         if kind in _ERRORS:
             raise _ERRORS[kind](result)
         return result
 
     def clone(self) -> TCPStore:
         """Another connection to the same master."""
-        return TCPStore(self._host, self._port, timeout=self.timeout)
+        return TCPStore(self.host, self.port, timeout=self.timeout)
 
     def __repr__(self) -> str:
         """The address, and whether this process serves."""
-        return f"TCPStore(host={self._host!r}, port={self._port}, is_master={self._server is not None})"
+        return f"TCPStore(host={self.host!r}, port={self.port}, is_master={self._server is not None})"
 
 
-def _close(process: int, connection: socket.socket, server: _Server | None) -> None:
+def _close(process: int, connection: _Connection, server: _Server | None) -> None:
     """Close a connection, and end the master's thread. A forked child has no such thread to wait for."""
     connection.close()
     if server is not None and os.getpid() == process:

@@ -69,7 +69,7 @@ class Callback:
     - `only_fit`: the callback does nothing in `lr_find`, `validate` and `get_preds`.
     - `in_step`: `after_backward`, `before_step` and `after_step` only compute with tensors, so that a compiled step may
       contain them.
-    - `changes_loss`: the callback replaces `learn.loss_func` while it trains, so that a compiled step cannot contain it.
+    - `changes_loss`: the callback replaces `learn.loss_func` while it trains, so that the step is not compiled.
     - `needs_pred`: False says that `after_batch` does not read `pred`, which a compiled step then need not return.
 
     `cleanup_fit` is called at the end of every `fit`, also if an exception or Ctrl-C ended it. `state_dict` and

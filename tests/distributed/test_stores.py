@@ -44,8 +44,7 @@ def test_values_as_in_pytorch(store) -> None:
     store.append("e", "y")
     store.multi_set(["m", "ü"], ["1", "é"])
     assert store.multi_get(["e", "m", "ü"]) == [b"xy", b"1", "é".encode()]
-    joined = isinstance(store, dist.TCPStore)  # PyTorch's counts the processes in a key
-    assert store.num_keys() == 6 + joined and set(store.list_keys()) >= {"b", "new", "d", "e", "m", "ü"}
+    assert store.num_keys() == 6 and set(store.list_keys()) == {"b", "new", "d", "e", "m", "ü"}
     assert store.has_extended_api() and store.clone().get("m") == b"1"
 
 
@@ -94,6 +93,8 @@ def test_wrong_arguments(store) -> None:
         (lambda: store.set("k", 1), TypeError, "a value must be str or bytes, not int"),
         (lambda: store.wait("abc"), TypeError, r"write \['abc'\]"),
         (lambda: store.set_timeout(3), TypeError, "datetime.timedelta"),
+        (lambda: store.add("k", 1.5), TypeError, "cannot be interpreted as an integer"),
+        (lambda: store.add("k", "3"), TypeError, "cannot be interpreted as an integer"),
         (lambda: store.add("text", 1), ValueError, "not a number"),
         (lambda: store.multi_set(["a", "b"], ["1"]), dist.DistStoreError, "2 keys and 1 values"),
     ):
@@ -124,7 +125,7 @@ def test_several_processes(tmp_path) -> None:
         store.wait(["done0", "done1"])
         assert store.add("count", 0) == 200
         store.set("go", "1")
-    assert [process.wait() for process in processes] == [0, 0] and stores[1].get("init/") == b"3"
+    assert [process.wait() for process in processes] == [0, 0] and stores[1].get("init/") == b"2"
 
 
 def test_prefixes_divide_a_store() -> None:
@@ -224,3 +225,81 @@ def test_a_store_that_is_gone_leaves_no_server() -> None:
     gc.collect()
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", port))
+
+
+def test_a_master_counts_the_processes_that_join() -> None:
+    master = dist.TCPStore("127.0.0.1", 0, 1, True)
+    assert master.num_keys() == 1 and master.list_keys() == [] and master.get("init/") == b"1"
+    master.clone()
+    dist.TCPStore("127.0.0.1", master.port)
+    assert master.get("init/") == b"1"
+    with pytest.raises(ValueError, match="port must be from 0 to 65535, got 70000"):
+        dist.TCPStore("127.0.0.1", 70000)
+
+
+def test_an_interrupted_wait_does_not_mix_up_later_replies(monkeypatch) -> None:
+    master = dist.TCPStore("127.0.0.1", 0, is_master=True)
+    worker = master.clone()
+    receive = tcp_store._receive
+
+    def interrupted(connection: socket.socket) -> object:
+        if threading.current_thread() is threading.main_thread():
+            raise KeyboardInterrupt
+        return receive(connection)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(tcp_store, "_receive", interrupted)
+        worker.get("x")
+    master.multi_set(["x", "y"], ["of x", "of y"])
+    assert (worker.get("y"), worker.add("n", 1), worker.get("x")) == (b"of y", 1, b"of x")
+
+
+def test_a_forked_child_has_a_connection_of_its_own() -> None:
+    script = """
+import os
+import numod.distributed as dist
+store = dist.TCPStore("127.0.0.1", 0, is_master=True)
+children = []
+for _ in range(2):
+    child = os.fork()
+    if child == 0:
+        for _ in range(100):
+            store.add("n", 1)
+        os._exit(0)
+    children.append(child)
+for _ in range(100):
+    store.add("n", 1)
+assert [os.waitpid(child, 0)[1] for child in children] == [0, 0]
+assert store.add("n", 0) == 300
+"""
+    subprocess.run([sys.executable, "-W", "ignore", "-c", script], check=True, timeout=60)
+
+
+def test_a_clone_of_a_part_has_its_own_connection() -> None:
+    part = dist.PrefixStore("a", dist.TCPStore("127.0.0.1", 0, is_master=True))
+    results = []
+    thread = threading.Thread(target=lambda: results.append(part.get("late")))
+    thread.start()
+    part.clone().set("late", "value")
+    thread.join()
+    assert results == [b"value"]
+
+
+def test_long_timeouts_and_seconds() -> None:
+    for make in KINDS.values():
+        store = make(None) if make is not KINDS["FileStore"] else dist.HashStore()
+        store.set_timeout(timedelta.max)
+        store.set("a", "1")
+        assert store.get("a") == b"1"
+        store.set_timeout(3.0)
+        assert store.timeout == timedelta(seconds=3)
+
+
+def test_a_value_that_outgrows_a_message_is_an_error(monkeypatch) -> None:
+    master = dist.TCPStore("127.0.0.1", 0, is_master=True)
+    for _ in range(3):
+        master.append("a", bytes(200))
+    monkeypatch.setattr(tcp_store, "_LIMIT", 400)
+    with pytest.raises(ValueError, match="more than 400"):
+        master.get("a")
+    assert master.add("n", 1) == 1

@@ -311,3 +311,24 @@ def test_round(dtype):
     with np.errstate(invalid="ignore"):  # of a signalling NaN
         np.testing.assert_array_equal(got, np.rint(x))
     assert (np.signbit(got) == np.signbit(x))[~np.isnan(x)].all()
+
+
+def test_roundings_of_a_loop_vectorised_by_two() -> None:
+    """18 rows of 2: the rest of such a loop has vectors of two, which `llvm.canonicalize` cannot be compiled for."""
+    x, y = numod.randn(18, 2, generator=numod.Generator().manual_seed(1)), numod.tensor([1.5, 2.5])
+
+    def rounded(x: numod.Tensor) -> numod.Tensor:
+        return (x * y).floor().clamp(-1, 1) + (x + y).round().clamp(0, 9) + (x - y).ceil() + (x / y).trunc()
+
+    compiled = numod.compile(rounded)
+    compiled(x)
+    assert numod.equal(compiled(x), rounded(x))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_roundings_keep_the_sign_of_zero(dtype: str) -> None:
+    values = np.array([-0.0, 0.0, -0.5, 0.5, -0.3, 0.3, 1.5, -2.5, np.inf, -np.inf, np.nan] * 3, dtype)
+    for name, reference in (("floor", np.floor), ("ceil", np.ceil), ("trunc", np.trunc), ("round", np.rint)):
+        result, expected = getattr(numod.from_numpy(values), name)().numpy(), reference(values)
+        np.testing.assert_array_equal(result, expected)
+        np.testing.assert_array_equal(np.signbit(result), np.signbit(expected))

@@ -25,7 +25,7 @@ from ..ir.repetition import key_of_call, repeated_runs
 
 LINKED_WORK = 1 << 20  # maximum work (in elements of simple work) for linking calls into one serial function
 LINKED_CALLS = 400
-LARGER_SIZES = 16  # how much smaller the work must be if other sizes use the same function
+LARGER_SIZES = 2  # how much smaller the work must be if other sizes use the same function
 
 
 class CheckFailed(Exception):
@@ -215,7 +215,7 @@ def _linkable(calls: Sequence) -> bool:
 
 
 def small(calls: Sequence, dynamic: bool = False) -> bool:
-    """Whether the work is small enough for one serial function; if `dynamic`, at far larger sizes, too."""
+    """Whether the work is small enough for one serial function; if `dynamic`, at larger sizes, too."""
     limit = LINKED_WORK // LARGER_SIZES if dynamic else LINKED_WORK
     return sum(call.kernel.work for call in calls if isinstance(call, Call)) < limit
 
