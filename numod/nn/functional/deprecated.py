@@ -446,10 +446,10 @@ def adaptive_max_pool1d(input: Tensor, output_size: int | Sequence[int]) -> tupl
 
 def max_pool1d_with_indices(
     input: Tensor,
-    kernel_size: int,
-    stride: int | None = None,
-    padding: int = 0,
-    dilation: int = 1,
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] | None = None,
+    padding: int | Sequence[int] = 0,
+    dilation: int | Sequence[int] = 1,
     ceil_mode: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """(maxima, indices).
