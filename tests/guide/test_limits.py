@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import pickle
 import time
 import warnings
@@ -372,6 +373,12 @@ def _() -> None:
     assert not any(hasattr(numod.nn.intrinsic, name) for name in ("ConvAdd2d", "LinearLeakyReLU"))
     with pytest.raises((RuntimeError, NotImplementedError, TypeError, ValueError, AttributeError)):
         numod.quantize_per_tensor(numod.ones(2), 1.0, 0, numod.quint4x2)
+
+
+@row('a docstring read by a function in C (`re`, `json`, `"".join`)')
+def _() -> None:
+    assert "Args:" in numod.sum.__doc__ and "Args:" in json.loads(json.dumps(str(numod.sum.__doc__)))
+    assert "Args:" not in json.loads(json.dumps(numod.sum.__doc__))
 
 
 def test_each_row_has_a_test() -> None:
