@@ -18,7 +18,7 @@ from ...core import Tensor, overrides
 from ...core.create.random import get_rng_state, set_rng_state
 from ...core.overrides import TorchFunctionMode
 from ...nn.module import Module
-from .graph_patterns import ALIASES, FUNCTIONS, is_leaf
+from .graph_patterns import ALIASES, MATCHED, is_leaf
 
 
 CONSTANT = "_tensor_constant"  # the target of tensors that are no inputs, parameters or buffers
@@ -53,7 +53,7 @@ class Call:
     @property
     def is_matched(self) -> bool:
         """Whether later runs match this call."""
-        return self.op == "call_module" or (self.op == "call_function" and self.target in FUNCTIONS)
+        return self.op == "call_module" or (self.op == "call_function" and self.target in MATCHED)
 
     def __str__(self) -> str:
         if self.op in ("placeholder", "get_attr"):
