@@ -8,7 +8,7 @@ number. So sizes, Python numbers and loops stay alive; a run that takes another 
 from __future__ import annotations
 
 import copy
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -18,7 +18,7 @@ from ...core import Tensor, overrides
 from ...core.create.random import get_rng_state, set_rng_state
 from ...core.overrides import TorchFunctionMode
 from ...nn.module import Module
-from .graph_patterns import ALIASES, FUNCTIONS, is_leaf
+from .graph_patterns import ALIASES, MATCHED, is_leaf
 
 
 CONSTANT = "_tensor_constant"  # the target of tensors that are no inputs, parameters or buffers
@@ -35,11 +35,14 @@ class Call:
     key: Any = None  # object type: the module's class or the function's name
     index: int = 0  # among the calls of this object type in the scope
     inputs: tuple[Call, ...] = ()  # where its tensors come from
+    numbers: tuple[int, ...] = ()  # which result of that call each of them is
+    results: int = 0  # how many tensors it returns
     users: list[Call] = field(default_factory=list)
     qconfig: Any = None
     is_quantized: bool = False  # runs on integers after conversion
     is_dynamic: bool = False  # has a quantized weight, and takes floats
     is_skipped: bool = False  # is part of a call before it
+    is_changed: bool = False  # its result is changed in place and read afterwards, so it stays in floats
     has_relu: bool = False  # the ReLU after it is part of it
     input_observers: dict[int, str] = field(default_factory=dict)  # by number of the tensor: inserted for this call
     sources: dict[int, str] = field(default_factory=dict)  # by number of the tensor: the observer of its scale
@@ -53,7 +56,7 @@ class Call:
     @property
     def is_matched(self) -> bool:
         """Whether later runs match this call."""
-        return self.op == "call_module" or (self.op == "call_function" and self.target in FUNCTIONS)
+        return self.op == "call_module" or (self.op == "call_function" and self.target in MATCHED)
 
     def __str__(self) -> str:
         if self.op in ("placeholder", "get_attr"):
@@ -176,50 +179,84 @@ def watch_all(model: Module, opaque: Callable[[str, Module], bool], path: str = 
             watch_all(child, opaque, child_path)
 
 
+def _state(tensor: Tensor) -> tuple:
+    """What a change in place changes: the version of the memory, or the shape."""
+    return tensor._storage.version, tensor._layout, tensor._offset
+
+
 class _Recorder(Interception):
     def __init__(self, model: Module, opaque: Callable[[str, Module], bool]) -> None:
         super().__init__()
         self.model, self.opaque = model, opaque
         self.calls: list[Call] = []
         self.scopes = [""]
-        self.producers: dict[int, Call] = {}
+        self.producers: dict[int, tuple[Call, int]] = {}  # by id of the tensor: the call and the number of the result
         self.alive: list[Tensor] = []  # an id stands for a tensor as long as the tensor lives
+        self.by_storage: dict[int, list[Call]] = defaultdict(list)  # the calls whose results share a storage
+        self.changed: set[int] = set()  # ids of tensors that a call changed in place, without being its result
+        self.states: list[tuple] = []
         self.names: Counter = Counter()
         self.by_type: Counter = Counter()
         self.open: Call | None = None
         self.attributes = {id(tensor): name for name, tensor in (*model.named_parameters(), *model.named_buffers())}
 
     def add(self, op: str, target: str, stem: str, inputs: Iterable[Tensor] = (), key: Any = None) -> Call:
-        producers = tuple(map(self.producer, inputs))
+        values = list(map(self.producer, inputs))
+        producers, numbers = tuple(call for call, _ in values), tuple(number for _, number in values)
         count, self.names[stem] = self.names[stem], self.names[stem] + 1
-        scope = self.scopes[-1]
-        call = Call(op, target, f"{stem}_{count}" if count else stem, scope, key, self.by_type[scope, key], producers)
+        name, scope = f"{stem}_{count}" if count else stem, self.scopes[-1]
+        call = Call(op, target, name, scope, key, self.by_type[scope, key], producers, numbers)
         self.by_type[scope, key] += 1
         for producer in dict.fromkeys(producers):
             producer.users.append(call)
         self.calls.append(call)
         return call
 
-    def producer(self, tensor: Tensor) -> Call:
+    def producer(self, tensor: Tensor) -> tuple[Call, int]:
         if id(tensor) not in self.producers:
             path = self.attributes.get(id(tensor), CONSTANT)
             self.keep(tensor, self.add("get_attr", path, path.replace(".", "_")))
+        self.read(tensor)
         return self.producers[id(tensor)]
+
+    def read(self, tensor: Tensor) -> None:
+        """Keep all in floats that shares memory with a tensor which is read after a change in place.
+
+        A quantized result is a copy for the functions that are computed in floats: a change of it would be lost.
+        """
+        if id(tensor) in self.changed:
+            for call in self.by_storage[id(tensor._storage)]:
+                call.is_changed = True
 
     def keep(self, result: Any, call: Call) -> None:
         for tensor in tensors_in(result):
-            self.producers[id(tensor)] = call
+            self.producers[id(tensor)] = call, call.results
+            call.results += 1
             self.alive.append(tensor)
+            self.by_storage[id(tensor._storage)].append(call)
+
+    def before(self, inputs: list[Tensor]) -> None:
+        """Keep the states of a call's inputs."""
+        self.states = [(tensor, _state(tensor)) for tensor in inputs]
+
+    def after(self, call: Call, result: Any) -> Any:
+        """Keep a call's result and what it changed in place. A result that is an input becomes an object of its own,
+        so that it has one producer."""
+        changed = [tensor._storage for tensor, state in self.states if state != _state(tensor)]
+        result = map_tensors(result, lambda tensor: tensor.detach() if id(tensor) in self.producers else tensor)
+        others = [tensor for tensor in self.alive if any(tensor._storage is storage for storage in changed)]
+        self.keep(result, call)
+        for number, tensor in enumerate(others, call.results):
+            self.producers[id(tensor)] = call, number
+            self.changed.add(id(tensor))
+        return result
 
     def call_function(self, func: Callable, name: str, args: tuple, kwargs: dict) -> Any:
         inputs = tensors_in((args, kwargs))
         call = self.add("call_function", name, name.rpartition(".")[2].strip("_"), inputs, name) if inputs else None
+        self.before(inputs)
         result = func(*args, **kwargs)
-        if call is not None:
-            if any(result is tensor for tensor in inputs) and not name.endswith("_"):
-                result = result.detach()  # an object of its own, so that it has one producer
-            self.keep(result, call)
-        return result
+        return result if call is None else self.after(call, result)
 
     def enter_module(self, module: Module, args: tuple, kwargs: dict) -> None:
         path = module._graph_path
@@ -228,6 +265,7 @@ class _Recorder(Interception):
         elif is_leaf(module) or self.opaque(path, module):
             inputs = tensors_in((args, kwargs))
             self.open = self.add("call_module", path, path.replace(".", "_"), inputs, type(module))
+            self.before(inputs)
             self.depth = 1
         else:
             self.scopes.append(path)
@@ -236,9 +274,8 @@ class _Recorder(Interception):
         if self.depth > 1:
             self.depth -= 1
         elif self.depth:
-            result = map_tensors(result, lambda tensor: tensor.detach() if id(tensor) in self.producers else tensor)
+            result = self.after(self.open, result)
             self.depth = 0
-            self.keep(result, self.open)
         else:
             self.scopes.pop()
         return result
@@ -253,6 +290,7 @@ def record(model: Module, example_inputs: tuple, opaque: Callable[[str, Module],
         recorder.keep(tensor, recorder.add("placeholder", f"x{k}" if k else "x", f"x{k}" if k else "x"))
     random_state = get_rng_state()
     with no_grad(), recorder:
-        model(*example_inputs)
+        result = model(*example_inputs)
+    map_tensors(result, recorder.read)
     set_rng_state(random_state)
     return CallGraph(recorder.calls)

@@ -12,7 +12,7 @@ from ...nn.module import Module
 from ..nn.quantized import QFunctional
 from ..nn.quantized import functional as qF
 from .calls import Call, CallGraph, Interception, map_tensors, tensors_in
-from .graph_patterns import ARITHMETIC, FUNCTIONS, ON_INTEGERS, SUMS, WEIGHTED, is_leaf
+from .graph_patterns import ARITHMETIC, MATCHED, ON_INTEGERS, SUMS, WEIGHTED, is_leaf
 
 _QUESTIONS = """__get__ __set__ size dim ndimension numel nelement is_contiguous stride element_size dequantize int_repr
     q_scale q_zero_point qscheme is_floating_point __len__""".split()
@@ -136,7 +136,7 @@ class _Runner(Interception):
         return map_tensors(arguments, lambda value: self.input(call, next(numbers), value))
 
     def call_function(self, func: Callable, name: str, args: tuple, kwargs: dict) -> Any:
-        if name not in FUNCTIONS:
+        if name not in MATCHED:
             return self.plain(func, name, args, kwargs)
         if not tensors_in((args, kwargs)):
             return func(*args, **kwargs)

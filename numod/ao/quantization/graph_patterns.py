@@ -49,6 +49,7 @@ _SEPARATE = (
 FUNCTIONS = _SHARED | _SEPARATE
 ALIASES = {"nn.functional.sigmoid": "Tensor.sigmoid", "nn.functional.tanh": "Tensor.tanh"}
 RELUS = _names("", "nn.functional.relu relu")  # that join the arithmetic before them
+MATCHED = FUNCTIONS | RELUS  # functions of which later runs match each call
 # functions that run on integers as they are
 ON_INTEGERS = _SHARED | _names("", "sigmoid tanh Tensor.sigmoid Tensor.tanh")
 ACTIVATIONS_ONLY = {"group_norm": 1, "instance_norm": 1, "layer_norm": 1}  # how many tensors are activations

@@ -126,8 +126,20 @@ def _plan(model: Module, graph: CallGraph, mapping: QConfigMapping, opaque: Call
         is_known = not call.is_skipped and (call.key in FUNCTIONS or call.key in MODULES)
         call.is_quantized = is_known and _is_static(call.qconfig) and _has_own_weight(call)
         call.is_dynamic = is_known and _is_dynamic(call) and _has_own_weight(call)
+    _leave_in_floats(graph)
     for call in graph.matched:
         _join_relu(call)
+
+
+def _leave_in_floats(graph: CallGraph) -> None:
+    """Quantize no result that is changed in place, and no layer of which one call stays in floats."""
+    for call in graph.nodes:
+        if call.is_changed:
+            _value(call).is_quantized = False
+    layers = [call for call in graph.matched if call.op == "call_module" and not call.is_skipped]
+    floats = {call.target for call in layers if not call.is_quantized}
+    for call in layers:
+        call.is_quantized = call.is_quantized and call.target not in floats
 
 
 def _has_own_weight(call: Call) -> bool:
@@ -139,7 +151,8 @@ def _join_relu(call: Call) -> None:
     """Make the ReLU after arithmetic or a functional product part of it."""
     following = _only_user(call)
     functions = RELUS if call.key in ARITHMETIC else ("nn.functional.relu",)
-    if call.is_quantized and call.key in ARITHMETIC | WEIGHTED and _is_relu(following, functions):
+    is_first = call.is_quantized and call.key in ARITHMETIC | WEIGHTED
+    if is_first and _is_relu(following, functions) and not following.is_changed:
         call.has_relu, following.is_quantized = True, False
         following.qconfig = None
 
@@ -165,7 +178,8 @@ class _Observers:
 
     def __init__(self, model: Module) -> None:
         self.model, self.count = model, 0
-        self.of_value: dict[Call, str] = {}  # the observer of a call's result, or of a value that a call takes
+        self.of_value: dict[tuple[Call, int], str] = {}  # by call and number of the result
+        self.of_target: dict[str, str] = {}  # by path of the layer
 
     def add(self, observer: Module) -> str:
         name = f"activation_post_process_{self.count}"
@@ -177,22 +191,23 @@ class _Observers:
         """Add the observers that a call needs."""
         reuses = isinstance(call.qconfig.activation(), ReuseInputObserver)
         count = activations_of(call.key, len(call.inputs))
-        for number, producer in enumerate(map(_value, call.inputs)):
+        for number in range(len(call.inputs)):
             if number < count and not reuses:
-                self.observe_input(call, number, producer, call.qconfig.activation)
+                self.observe_input(call, number, call.qconfig.activation)
             elif call.key in WEIGHTED and number == 1:
-                self.observe_input(call, number, producer, call.qconfig.weight)
+                self.observe_input(call, number, call.qconfig.weight)
         self.observe_output(call)
 
-    def observe_input(self, call: Call, number: int, producer: Call, make: Callable) -> None:
-        if producer not in self.of_value:
-            self.of_value[producer] = call.input_observers[number] = self.add(make())
-        call.sources[number] = self.of_value[producer]
+    def observe_input(self, call: Call, number: int, make: Callable) -> None:
+        value = _source(call, number)
+        if value not in self.of_value:
+            self.of_value[value] = call.input_observers[number] = self.add(make())
+        call.sources[number] = self.of_value[value]
 
     def observe_output(self, call: Call) -> None:
         result = _only_user(call) if call.has_relu else call
         if shares_observer(call.key, len(call.inputs)):
-            first = self.found_before(_value(call.inputs[0]))
+            first = self.found_before(call)
             if first is None:
                 call.is_quantized = False
                 return
@@ -201,8 +216,17 @@ class _Observers:
                 self.share(name, shared)
             name = self.add(shared)
         else:
-            name = self.add(call.qconfig.activation())
-        result.output_observer = self.of_value[result] = name
+            name = self.add(self.of_layer(call) or call.qconfig.activation())
+        result.output_observer = name
+        for number in range(result.results):
+            self.of_value[result, number] = name
+
+    def of_layer(self, call: Call) -> Module | None:
+        """The observer of a layer's earlier call: one layer has one scale, so its observer sees all its results."""
+        if call.op != "call_module":
+            return None
+        name = self.of_target.setdefault(call.target, f"activation_post_process_{self.count}")
+        return self.model._modules.get(name)
 
     def share(self, name: str, shared: Module) -> None:
         """Put the shared observer wherever the one of this name is."""
@@ -211,18 +235,24 @@ class _Observers:
             if observer is former:
                 self.model._modules[other] = shared
 
-    def found_before(self, value: Call) -> str | None:
-        """The observer of a value, or of what it was made of by functions that nothing observes."""
-        while value not in self.of_value:
-            if not value.inputs:
-                return None
-            value = _value(value.inputs[0])
-        return self.of_value[value]
+    def found_before(self, call: Call) -> str | None:
+        """The observer of a call's input, or of what it was made of by functions that nothing observes."""
+        while call.inputs:
+            value = call, _ = _source(call, 0)
+            if value in self.of_value:
+                return self.of_value[value]
+        return None
+
+
+def _source(call: Call, number: int) -> tuple[Call, int]:
+    """The call that made an input, and the number of its result: skipped calls return their input."""
+    producer = call.inputs[number]
+    return _source(producer, 0) if producer.is_skipped else (producer, call.numbers[number])
 
 
 def _value(call: Call) -> Call:
-    """The call whose result a value is: skipped calls return their input's."""
-    return _value(call.inputs[0]) if call.is_skipped else call
+    """The call whose result a call returns: skipped calls return their input's."""
+    return _source(call, 0)[0] if call.is_skipped else call
 
 
 def _prepare(

@@ -6,6 +6,8 @@ x @ w.T with x = sx * (a - zx) and w = sw * b is sx * sw * (a @ b.T - zx * sum(b
 
 from __future__ import annotations
 
+import numpy as np
+
 from ... import dtypes
 from ...ops import quantize as rows
 from ...ops.convolution.int8 import byte_convolution
@@ -17,13 +19,15 @@ from ..tensor import Tensor, fields_of
 from .schemes import per_tensor_affine
 from .tensor import QuantizedTensor, Quantizer, wrap_integers
 
+_MOST_REQUANTIZERS = 8  # of a weight: more than its layer has scales and biases
+
 
 class WeightParts:
     """What products need of a quantized weight (out, in, ...): integers as a matrix, their sums, the scales.
 
     The matrix is (in, out); of a convolution's weight its rows are ordered by tap, then by channel.
 
-    `requantizers` has the constants of static products by input and output scale.
+    `requantizers` has the constants of the latest static products, each with the bias and its state.
     """
 
     def __init__(self, weight: QuantizedTensor) -> None:
@@ -31,32 +35,52 @@ class WeightParts:
         self.matrix = integers.movedim(1, -1).reshape(integers.shape[0], -1).t()
         self.sums = self.matrix.sum(0, dtype=dtypes.int32)
         scale, zero_point = weight._quantizer.scale, weight._quantizer.zero_point
-        self.is_symmetric = not _has_nonzero(zero_point)
+        self.is_symmetric = not (_memory(zero_point).any() if isinstance(zero_point, Tensor) else zero_point)
         self.scale = (
             scale.float() if isinstance(scale, Tensor) else self.sums.new_full((1,), scale, dtype=dtypes.float32)
         )
-        self.requantizers: dict[tuple, tuple[Tensor, Tensor]] = {}
+        self.requantizers: dict[tuple, tuple[Tensor | None, tuple, tuple[Tensor, Tensor]]] = {}
 
     def requantizer(self, x: Quantizer, bias: Tensor | None, scale: float) -> tuple[Tensor, Tensor]:
         """Offsets (int32) and multipliers of the sums, for a result of this scale."""
+        if listeners:  # a recorded program computes its own
+            return self.new_requantizer(x, bias, scale)
         key = x.scale, x.zero_point, scale, id(bias)
+        state = () if bias is None else (bias._storage, bias._storage.version)
         cached = self.requantizers.get(key)
-        if cached is None:
-            steps = self.scale * x.scale
-            offset = self.sums * -x.zero_point
-            if bias is not None:
-                offset = offset + (bias.detach() / steps).round().to(dtypes.int32)
-            cached = offset, steps / scale
-            if not listeners:  # a recorded program computes its own
-                self.requantizers[key] = cached
-        return cached
+        if cached is None or cached[1] != state:
+            if len(self.requantizers) == _MOST_REQUANTIZERS:
+                del self.requantizers[next(iter(self.requantizers))]
+            # the entry keeps the bias alive, so that no other tensor has its id
+            cached = self.requantizers[key] = bias, state, self.new_requantizer(x, bias, scale)
+        return cached[2]
+
+    def new_requantizer(self, x: Quantizer, bias: Tensor | None, scale: float) -> tuple[Tensor, Tensor]:
+        """As `requantizer`, computed anew."""
+        steps = self.scale * x.scale
+        offset = self.sums * -x.zero_point
+        if bias is not None:
+            bias = bias.detach()
+            steps = self.fitting(steps, bias, x.scale)
+            offset = offset + (bias / steps).round().to(dtypes.int32)
+        return offset, steps / scale
+
+    def fitting(self, steps: Tensor, bias: Tensor, scale: float) -> Tensor:
+        """The steps of the sums, greater where the bias in steps would leave no room in 32 bits for the products.
+
+        That is where a channel's weights are zero or nearly so: beside the bias its products do not count. The
+        memory decides whether anything is changed, so that programs of other layers have no op more.
+        """
+        limit = float(max((1 << 31) - (1 << 17) * self.matrix.shape[0], 1 << 30))
+        least = abs(_memory(self.scale)).min(initial=1.0) * scale
+        if not abs(_memory(bias)).max(initial=0.0) > limit * least:
+            return steps
+        return steps.maximum(bias.abs() / limit)
 
 
-def _has_nonzero(zero_point: int | Tensor) -> bool:
-    """Whether a zero point is not 0. Reads the memory, since weights of a recorded program do not change."""
-    if not isinstance(zero_point, Tensor):
-        return bool(zero_point)
-    return bool(zero_point.device.backend.download(zero_point._storage.data).any())
+def _memory(tensor: Tensor) -> np.ndarray:
+    """The numbers in a tensor's memory. A read that programs do not record: weights of a program do not change."""
+    return tensor.device.backend.download(tensor._storage.data)
 
 
 def parts_of(weight: QuantizedTensor) -> WeightParts:
