@@ -19,7 +19,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from ..values import objects
-from ..values.kinds import PACKAGE, is_plain_key, of_library, package_of
+from ..values.kinds import PACKAGE, is_plain_key, is_struct_sequence, of_library, package_of
 from ..values.source_location import CannotRepeat
 from .bytecode import global_names
 from .definitions import CREATING_METHODS, IGNORED_METHODS, is_unrepeatable
@@ -82,7 +82,7 @@ def _is_field(name: str, member: Any) -> bool:
 
 def _is_compared(base: type) -> bool:
     """Whether guards compare what instances of a class in C hold, or it never changes: they have a value as a hash."""
-    if base is object or base in _COMPARED or package_of(base) in (PACKAGE, "numba"):
+    if base is object or base in _COMPARED or is_struct_sequence(base) or package_of(base) in (PACKAGE, "numba"):
         return True
     if base.__module__ == "_contextvars":
         return base.__name__ == "ContextVar"

@@ -204,6 +204,24 @@ def test_a_lock_that_is_only_held_and_a_logger_that_writes_are_no_obstacle() -> 
     assert equal([compiled(X), compiled(X)], [X * 2, X * 2]) and compiled.recorded == 1
 
 
+def test_struct_sequences_are_constants() -> None:
+    class Build:
+        version = sys.version_info
+        sizes = [os.terminal_size((3, 4))]
+
+    def scaled(x: numod.Tensor, size: os.terminal_size) -> numod.Tensor:
+        x = x * 2 if sys.version_info >= (3, 9) else x
+        scale = sys.version_info.major + sys.flags.optimize + sys.float_info.epsilon + Build.version[0]
+        return x * scale * Build.sizes[0].columns * size.lines
+
+    compiled = compile(scaled)
+    for size in [(3, 4), (3, 4), (3, 5), (3, 5)]:
+        assert equal(compiled(X, os.terminal_size(size)), scaled(X, os.terminal_size(size)))
+    assert compiled.recorded == 2
+    Build.sizes[0] = os.terminal_size((5, 4))
+    assert equal(compiled(X, os.terminal_size((3, 5))), scaled(X, os.terminal_size((3, 5))))
+
+
 def test_settings_of_the_process_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     limit, interval, size = sys.getrecursionlimit(), sys.getswitchinterval(), csv.field_size_limit()
     monkeypatch.setattr(sys, "path", [*sys.path])
