@@ -36,6 +36,8 @@ _PROCESS_MODULES = {
 }  # fmt: skip
 _GETTER = re.compile(r"_?(get|is|current_|active_|main_|list_|enumerate|first|field_size_limit)\w*$")
 _SETTER = re.compile(r"(set|chdir|fchdir|umask|putenv|unsetenv|addLevelName|disable|enable|register|unregister)\w*$")
+_NUMPY_GETTERS = {"geterr", "geterrcall", "getbufsize", "get_printoptions"}
+_NUMPY_SETTERS = {"seterr", "seterrcall", "setbufsize", "set_printoptions"}
 # of os, os.path and pathlib: they read the file system, the current directory or the environment
 _READS_FILES = {
     "absolute", "abspath", "realpath", "relpath", "resolve", "cwd", "home", "expanduser", "expandvars", "exists",
@@ -183,12 +185,15 @@ def visit_definition(builder: GuardBuilder, name: str, value: Any) -> None:
         return
     if value is logging.getLogger:
         _visit_loggers(builder)
-    elif _SETTER.match(own_name):
+    elif value is logging.getLevelName:
+        names = logging._levelToName, logging._nameToLevel
+        builder.guards.append(Guard("the names of levels", "{0} == {1}", (names, tuple(map(dict, names)))))
+    elif own_name in _NUMPY_SETTERS if module == "numpy" else _SETTER.match(own_name):
         raise CannotRepeat(
             f"compile: {own_name} sets something of the process, which a compiled function does not repeat; call it "
             "outside the compiled function"
         )
-    elif _GETTER.match(own_name) and not is_unrepeatable(value):
+    elif own_name in _NUMPY_GETTERS if module == "numpy" else _GETTER.match(own_name) and not is_unrepeatable(value):
         _guard_result(builder, name, value)
 
 
@@ -205,12 +210,14 @@ def refuse_file_names(builder: GuardBuilder, name: str) -> None:
 
 
 def _guard_result(builder: GuardBuilder, name: str, function: Any) -> None:
-    """Guard what a function without arguments returns."""
+    """Guard what a function returns, unless it has arguments that it depends on."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             result = function()
-    except (TypeError, ValueError, OSError):
+    except TypeError:
+        return
+    except (ValueError, OSError):
         raise _unrepeatable_read(name) from None
     if is_plain_key(result) or _is_plain_data(result):
         builder.guards.append(Guard(f"{name}()", "{0}() == {1}", (function, result)))

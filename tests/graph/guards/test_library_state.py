@@ -21,6 +21,7 @@ import multiprocessing
 import os
 import pathlib
 import queue
+import signal
 import sys
 import threading
 import types
@@ -253,6 +254,29 @@ def test_settings_of_the_process_are_noticed(monkeypatch: pytest.MonkeyPatch) ->
         csv.field_size_limit(size)
         decimal.getcontext().prec = precision
         gc.enable()
+
+
+def test_functions_of_their_arguments_are_compiled() -> None:
+    def scaled(x: numod.Tensor) -> numod.Tensor:
+        x = numod.where(numod.isnan(x), 0.0, x.masked_fill(~x.isfinite(), 1.0))
+        if np.isfinite(2.0) and np.isclose(1.0, 1.0) and np.isscalar(3) and np.issubdtype(np.int8, np.integer):
+            x = x * len(np.setdiff1d([1, 2], [2]))
+        return x * (sys.getsizeof(3) + bool(signal.getsignal(signal.SIGINT))) + len(logging.getLevelName(10))
+
+    compiled = compile(scaled)
+    assert equal([compiled(X), compiled(X)], [scaled(X), scaled(X)]) and compiled.recorded == 1
+
+
+def test_settings_of_numpy_are_noticed() -> None:
+    def scaled(x: numod.Tensor) -> numod.Tensor:
+        return x * (2.0 if np.geterr()["over"] == "raise" else 3.0)
+
+    compiled = compile(scaled)
+    assert equal(compiled(X), X * 3)
+    with np.errstate(over="raise"):
+        assert equal(compiled(X), X * 2)
+    with pytest.raises(RuntimeError, match="sets something of the process"):
+        compile(lambda x: x * len(np.seterr()))(X)
 
 
 @pytest.mark.parametrize(
