@@ -23,6 +23,7 @@ from ..values.kinds import PACKAGE, is_plain_key, is_struct_sequence, of_library
 from ..values.source_location import CannotRepeat
 from .bytecode import global_names
 from .definitions import CREATING_METHODS, IGNORED_METHODS, is_unrepeatable
+from .file_names import PATH_MODULES, READS_FILES, unrepeatable_read
 from .guard import Guard
 
 if TYPE_CHECKING:
@@ -38,13 +39,6 @@ _GETTER = re.compile(r"_?(get|is|current_|active_|main_|list_|enumerate|first|fi
 _SETTER = re.compile(r"(set|chdir|fchdir|umask|putenv|unsetenv|addLevelName|disable|enable|register|unregister)\w*$")
 _NUMPY_GETTERS = {"geterr", "geterrcall", "getbufsize", "get_printoptions"}
 _NUMPY_SETTERS = {"seterr", "seterrcall", "setbufsize", "set_printoptions"}
-# of os, os.path and pathlib: they read the file system, the current directory or the environment
-_READS_FILES = {
-    "absolute", "abspath", "realpath", "relpath", "resolve", "cwd", "home", "expanduser", "expandvars", "exists",
-    "lexists", "stat", "lstat", "islink", "is_symlink", "samefile", "access", "walk", "rglob", "get_exec_path",
-    "getctime", "getatime", "readlink", "owner", "group",
-}  # fmt: skip
-_PATH_MODULES = ("os", "posixpath", "ntpath", "pathlib")
 _WRITES = {"write", "writelines", "flush", "close"}  # output, which is not repeated
 # of classes in C that other guards compare, or whose instances do not change
 _COMPARED = (
@@ -173,13 +167,13 @@ def _code_of(member: Any) -> types.CodeType | None:
 def visit_definition(builder: GuardBuilder, name: str, value: Any) -> None:
     """Guard what a function or class of a library, which the code uses, reads of the process; or refuse it."""
     module, own_name = getattr(value, "__module__", None), getattr(value, "__name__", "")
-    if module in _PATH_MODULES and own_name in _READS_FILES:
-        raise _unrepeatable_read(own_name)
+    if module in PATH_MODULES and own_name in READS_FILES:
+        raise unrepeatable_read(own_name)
     if isinstance(value, type):
         if module == "decimal":
             visit_decimal(builder, name, value)
         elif module == "pathlib":
-            refuse_file_names(builder, name)
+            builder.files.paths.append((name, value))
         return
     if module not in _PROCESS_MODULES or not callable(value) or value in (os.getenv, sys.exc_info):
         return
@@ -197,18 +191,6 @@ def visit_definition(builder: GuardBuilder, name: str, value: Any) -> None:
         _guard_result(builder, name, value)
 
 
-def _unrepeatable_read(name: str) -> CannotRepeat:
-    return CannotRepeat(
-        f"compile: {name} may have another value at the next call; use it outside the compiled function"
-    )
-
-
-def refuse_file_names(builder: GuardBuilder, name: str) -> None:
-    """Raise CannotRepeat if the code uses functions of paths that read the file system or the current directory."""
-    if names := sorted(_READS_FILES & builder.mentioned):
-        raise _unrepeatable_read(f"{names[0]} of {name}")
-
-
 def _guard_result(builder: GuardBuilder, name: str, function: Any) -> None:
     """Guard what a function returns, unless it has arguments that it depends on."""
     try:
@@ -218,7 +200,7 @@ def _guard_result(builder: GuardBuilder, name: str, function: Any) -> None:
     except TypeError:
         return
     except (ValueError, OSError):
-        raise _unrepeatable_read(name) from None
+        raise unrepeatable_read(name) from None
     if is_plain_key(result) or _is_plain_data(result):
         builder.guards.append(Guard(f"{name}()", "{0}() == {1}", (function, result)))
     else:
@@ -244,7 +226,7 @@ def visit_value(builder: GuardBuilder, name: str, value: Any) -> None:
     if "decimal" in modules:
         visit_decimal(builder, name, value)
     elif "pathlib" in modules:
-        refuse_file_names(builder, name)
+        builder.files.paths.append((name, value))
     for base in (datetime.datetime, datetime.time):
         if issubclass(type(value), base):
             builder.mentioned.update(("utcoffset", "dst", "tzname", "fromutc"))  # C code calls them
@@ -279,20 +261,25 @@ def visit_finalizer(builder: GuardBuilder, name: str, value: weakref.finalize) -
             builder.visit(f"{name}.peek()", part)
 
 
-def visit_members(builder: GuardBuilder, module: types.ModuleType, keys: set[str]) -> None:
-    """Guard the names of a library's module that the code uses: its settings, and what its functions return."""
-    if module.__name__ in _PATH_MODULES:
-        refuse_file_names(builder, module.__name__)
-    if module.__name__ not in _PROCESS_MODULES | {"warnings", *_PATH_MODULES}:
+def visit_members(builder: GuardBuilder, module: types.ModuleType) -> None:
+    """Guard what the code loads from a library's module: its settings, and what its functions return."""
+    if module.__name__ not in _PROCESS_MODULES | {"warnings", *PATH_MODULES}:
         return
+    loaded = builder.loaded_from(module)
+    if module.__name__ == "pathlib":
+        builder.files.paths.append((module.__name__, module))
+    elif module.__name__ in PATH_MODULES and (names := sorted(READS_FILES & loaded)):
+        raise unrepeatable_read(f"{names[0]} of {module.__name__}")
     if missing := frozenset(builder.optional - vars(module).keys()):
         builder.guards.append(
             Guard(f"an attribute of {module.__name__}", "{1}.isdisjoint({0})", (vars(module), missing))
         )
-    for key in sorted(keys):
+    for key in sorted(loaded & vars(module).keys()):
         name, value = f"{module.__name__}.{key}", vars(module)[key]
         if value is sys.modules:
             _guard_imports(builder)
+        elif value is os.path:
+            builder.visit(name, value)
         elif module.__name__ == "numpy":
             visit_definition(builder, name, value)
         elif not isinstance(value, (types.ModuleType, type)) and value is not os.environ:

@@ -115,7 +115,9 @@ def _visit_context_variable(builder: GuardBuilder, name: str, value: contextvars
 def _read_getter(builder: GuardBuilder, name: str, value: Any) -> None:
     """Note the names in an `attrgetter` or `methodcaller`."""
     paths = (path for path in value.__reduce__()[1] if isinstance(path, str))
-    builder.mentioned.update(part for path in paths for part in path.split("."))
+    for path in paths:
+        builder.mentioned.update(path.split("."))
+        builder.loads.update(("", part) for part in path.split("."))
 
 
 def _visit_class(builder: GuardBuilder, name: str, value: type) -> None:
@@ -215,7 +217,7 @@ def _visit_namespace(builder: GuardBuilder, name: str, module: types.ModuleType)
     if module is os and builder.mentioned & {"environ", "getenv"}:
         builder.visit("os.environ", os.environ)
     if root != PACKAGE and is_library(root):
-        visit_members(builder, module, builder.mentioned & vars(module).keys())
+        visit_members(builder, module)
     if not is_library(root):
         visit_attributes(builder, name, module, module)
         visit_names(builder, name, module)

@@ -21,6 +21,7 @@ import multiprocessing
 import os
 import pathlib
 import queue
+import re
 import signal
 import sys
 import threading
@@ -291,6 +292,54 @@ def test_settings_of_numpy_are_noticed() -> None:
     ],
 )
 def test_functions_that_depend_on_the_process_are_refused(ask: Callable) -> None:
+    with pytest.raises(RuntimeError, match="may have another value at the next call"):
+        compile(ask)(X)
+
+
+class Named(nn.Module):
+    """Has attributes and a method with the names of functions that read files or set something of the process."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.group, self.stat, self.home, self.disable, self.stdout = 2, 3.0, nn.Identity(), False, 1.0
+        self.folder = pathlib.Path("a")
+
+    def resolve(self, x: numod.Tensor) -> numod.Tensor:
+        return x.absolute() * self.stat
+
+    def forward(self, x: numod.Tensor) -> numod.Tensor:
+        count = int(re.match("([0-9])", "3").group(1)) + len(os.path.join("a", self.folder.name))
+        return self.home(self.resolve(x)) * self.group * self.stdout * (gc.isenabled() + count + sys.maxsize % 7)
+
+
+def test_common_names_beside_modules_of_the_process_are_no_obstacle() -> None:
+    module = Named()
+    compiled = compile(module)
+    assert equal([compiled(X), compiled(X)], [module(X), module(X)])
+
+
+def reads_by_an_alias(x: numod.Tensor) -> numod.Tensor:
+    from os import path as files
+
+    exists = files.exists
+    return x * exists("file")
+
+
+class Folder:
+    """Holds a path, and a module."""
+
+    def __init__(self) -> None:
+        self.folder, self.library = pathlib.Path("a"), os
+
+    def absolute(self, x: numod.Tensor) -> numod.Tensor:
+        return x * len(str(self.folder.absolute()))
+
+    def real(self, x: numod.Tensor) -> numod.Tensor:
+        return x * len(self.library.path.realpath("a"))
+
+
+@pytest.mark.parametrize("ask", [reads_by_an_alias, Folder().absolute, Folder().real])
+def test_reads_of_files_are_refused_under_other_names(ask: Callable) -> None:
     with pytest.raises(RuntimeError, match="may have another value at the next call"):
         compile(ask)(X)
 
