@@ -214,10 +214,20 @@ def _is_plain_data(value: Any) -> bool:
 
 
 def _visit_loggers(builder: GuardBuilder) -> None:
-    """Visit the loggers whose names the code may pass to `logging.getLogger`."""
+    """Guard the loggers whose names the code may pass to `logging.getLogger`."""
     loggers = logging.root.manager.loggerDict
-    for name in ["root", *sorted(builder.strings & loggers.keys())]:
-        builder.visit(f"the logger {name}", logging.root if name == "root" else loggers[name])
+    builder.visit("the root logger", logging.root)
+    for name in sorted(builder.strings & loggers.keys()):
+        if isinstance(loggers[name], logging.Logger):
+            builder.guard_value(f"the logger {name}", "{0}.get({1})", (loggers, name), loggers[name])
+
+
+def visit_log_manager(builder: GuardBuilder, name: str, value: logging.Manager) -> None:
+    """Guard what a logger reads of its manager: not the other loggers, which any part of a program may create."""
+    builder.guards.append(Guard(f"{name}.disable", "{0}.disable == {1}", (value, value.disable)))
+    if "loggerDict" in builder.mentioned:
+        loggers = value.loggerDict
+        builder.guards.append(Guard(f"{name}.loggerDict", "tuple({0}) == {1}", (loggers, tuple(loggers))))
 
 
 def visit_value(builder: GuardBuilder, name: str, value: Any) -> None:

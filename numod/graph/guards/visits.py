@@ -9,6 +9,7 @@ import contextvars
 import enum
 import functools
 import gc
+import logging
 import operator
 import os
 import types
@@ -42,7 +43,7 @@ from .containers import BUFFERS, guard_buffer, guard_members, visit_container
 from .definition_names import visit_names
 from .definitions import OS_RANDOM, UNREPEATABLE_MODULES, called_names, unrepeatable
 from .guard import Guard, entry, sized
-from .library_state import visit_definition, visit_finalizer, visit_members, visit_value
+from .library_state import visit_definition, visit_finalizer, visit_log_manager, visit_members, visit_value
 
 if TYPE_CHECKING:
     from .build import GuardBuilder
@@ -317,6 +318,7 @@ _VISITS: tuple[tuple[type | tuple[type, ...], Callable[[GuardBuilder, str, Any],
     (functools._lru_cache_wrapper, _visit_cache),
     (weakref.ref, _visit_weak_reference),
     (weakref.finalize, visit_finalizer),
+    (logging.Manager, visit_log_manager),
     (contextvars.ContextVar, _visit_context_variable),
     ((operator.attrgetter, operator.methodcaller), _read_getter),
     ((set, frozenset), _visit_with_attributes(guard_members)),

@@ -206,6 +206,29 @@ def test_a_lock_that_is_only_held_and_a_logger_that_writes_are_no_obstacle() -> 
     assert equal([compiled(X), compiled(X)], [X * 2, X * 2]) and compiled.recorded == 1
 
 
+def test_only_the_loggers_that_the_code_uses_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logging.root.manager, "loggerDict", dict(logging.root.manager.loggerDict))
+    log = logging.getLogger("numod.test.child")
+    log.setLevel(10)
+
+    def scaled(x: numod.Tensor) -> numod.Tensor:
+        logging.getLogger("numod.test.child").debug("scaling")
+        return x * (2.0 if logging.getLogger("numod.test.child").isEnabledFor(20) else 3.0)
+
+    compiled = compile(scaled)
+    for number in range(3):
+        logging.getLogger(f"numod.test.other{number}").setLevel(number)
+        assert equal(compiled(X), X * 2)
+    assert compiled.recorded == 1
+    monkeypatch.setattr(logging.root.manager, "disable", 30)
+    log._cache.clear()
+    assert equal(compiled(X), X * 3)
+    monkeypatch.setattr(logging.root.manager, "disable", 0)
+    log._cache.clear()
+    log.setLevel(40)
+    assert equal(compiled(X), X * 3)
+
+
 def test_struct_sequences_are_constants() -> None:
     class Build:
         version = sys.version_info
