@@ -11,11 +11,13 @@ guard for that, and visits the object.
 from __future__ import annotations
 
 import importlib.util
+import re
 import sys
 import types
 from abc import ABCMeta, get_cache_token
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from pathlib import PurePath
 from typing import Any
 
 from ...core import changes
@@ -26,6 +28,7 @@ from ..values.source_location import CannotRepeat
 from . import optimizers
 from .attributes import guard_library_class
 from .bytecode import (
+    attribute_loads,
     checks_classes,
     checks_number_types,
     computes_text,
@@ -40,6 +43,7 @@ from .bytecode import (
 from .definitions import has_hidden_state, is_fixed, is_unrepeatable, random_streams, unrepeatable
 from .guard import Guard
 from .definition_names import visit_names
+from .file_names import FileNames, file_names_of, refuse_file_names
 from .library_state import is_opaque, visit_definition
 from .visits import visit_contents
 
@@ -93,6 +97,7 @@ def build_guards(function: Callable, roots: Sequence = (), excluded: frozenset =
             builder.guards.append(
                 Guard("a global that hides a builtin", "{0}.keys().isdisjoint({1})", (space, frozenset(names)))
             )
+    refuse_file_names(builder)
     for guard in builder.guards:
         guard.loosen(builder.weak_ids)
     return builder
@@ -108,6 +113,9 @@ class GuardBuilder:
     def __init__(self, excluded: frozenset) -> None:
         self.excluded = excluded  # (id of the holder, key) of places whose values are arguments
         self.mentioned: set[str] = set()  # names in the code
+        self.loads: set[tuple[str, str]] = set()  # see `attribute_loads`
+        self.aliases: dict[int, set[str]] = {}  # names by which code reaches a module or a path, by its id
+        self.files = FileNames()
         self.called: set[str] = set()  # names in the code of a library's methods that the code may call
         self.strings: set[str] = set()  # keys that the code may use
         self.optional: set[str] = set()  # attributes that may be absent: there is a default, or an error is caught
@@ -125,6 +133,7 @@ class GuardBuilder:
         self.is_weak = self.in_library = False
         self.overrides: dict[type, set[str]] = {}  # by user class: see `overriding_methods`
         self.library_names: dict[type, set[str]] = {}  # by class: see `library_fields`
+        self.files.paths.clear()
         self.optimizers: list[tuple[str, Any]] = []  # visited last, when all names in the code are known
         self.schedules: list[tuple[str, Any]] = []
         # namespaces, and names that they lack, so that code gets Python's builtins
@@ -156,7 +165,8 @@ class GuardBuilder:
             )
 
     def _extent(self) -> tuple:
-        return len(self.mentioned), len(self.called), len(self.strings), len(self.optional), self.any_name
+        sizes = map(len, (self.mentioned, self.called, self.strings, self.optional, self.loads))
+        return *sizes, sum(map(len, self.aliases.values())), self.any_name
 
     def visit_function(self, function: Callable, prefix: str) -> None:
         """Visit everything that the code of a function reaches."""
@@ -210,6 +220,7 @@ class GuardBuilder:
                     "outside the compiled function"
                 )
         self.mentioned.update(names, optional or ())
+        self.loads.update(attribute_loads(code))
         self.asked.update(optional or ())
         self.optional.update(names if not _CATCHING_NAMES.isdisjoint(names) else (), optional or ())
         self.strings.update(strings_in(code))
@@ -224,6 +235,11 @@ class GuardBuilder:
         for module in [".".join(parts[:count]) for count in range(1, len(parts) + 1)]:
             if module in sys.modules:
                 self.visit(module, sys.modules[module])
+
+    def loaded_from(self, value: Any) -> set[str]:
+        """The attributes that code loads from a module or a path."""
+        aliases = self.aliases.get(id(value), ())
+        return {attribute for receiver, attribute in self.loads if receiver in aliases}
 
     def guard_value(self, name: str, text: str, objects: tuple, value: Any) -> None:
         """Guard that `text` over `objects` evaluates to this value, and visit the value."""
@@ -249,8 +265,10 @@ class GuardBuilder:
 
     def guard_unless_refused(self, name: str, text: str, objects: tuple, value: Any) -> None:
         """As `guard_value`. What no guard can compare is left out: the code is not known to use it."""
+        count = len(self.files.paths)
         with suppress(CannotRepeat):
             self.guard_value(name, text, objects, value)
+        del self.files.paths[count:]
 
     def visit(self, name: str, value: Any) -> None:
         """Add guards for the contents of an object that is known to be the same one.
@@ -258,8 +276,12 @@ class GuardBuilder:
         Types are compared by `issubclass(type(value), ...)`: `isinstance` reads `__class__`, which may run user code.
         """
         kind = type(value)
+        if issubclass(kind, (types.ModuleType, PurePath)):
+            word = re.split(r"\W", name)[-1]  # an argument has a number
+            self.aliases.setdefault(id(value), set()).add("local" if word.isdecimal() else word)
         if id(value) in self.seen or is_simple(value):
             return
+        self.files.others |= file_names_of(value)
         if issubclass(kind, random_streams()) or is_unrepeatable(value):
             raise unrepeatable(name)
         if has_hidden_state(kind) or is_opaque(kind, self._callers_names()):

@@ -9,12 +9,14 @@ import re
 import types
 from collections.abc import Callable, Iterator
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 
 _NEAR = 20  # instructions between a call of type() and the comparison of its result
 _CALL = "PRECALL" if "PRECALL" in dis.opmap else "CALL"  # in Python 3.11; in later versions
 _JUMPS = {*dis.hasjrel, *dis.hasjabs}
+# instructions that leave the value which was loaded last
+_NO_VALUE = {"CACHE", "PUSH_NULL", "POP_TOP", "SWAP", "ROT_TWO", "COPY", "NOP", "EXTENDED_ARG", "RESUME"}
 OPTIONAL_ACCESS = {"getattr", "hasattr"}
 _READS_ALL_ATTRIBUTES = {
     "vars", "__dict__", "__getattribute__", "attrgetter", "asdict", "astuple", "eval", "exec", "dir", "getmembers",
@@ -119,6 +121,63 @@ def global_names(code: types.CodeType) -> list[str]:
     for inner in _inner(code):
         names.update(dict.fromkeys(global_names(inner)))
     return list(names)
+
+
+class _Local(NamedTuple):
+    """A local variable, as the receiver of an attribute."""
+
+    name: str
+
+
+@cache
+def attribute_loads(code: types.CodeType) -> frozenset[tuple[str, str]]:
+    """(receiver, attribute) of the attributes that code loads: ("path", "exists") for `os.path.exists`.
+
+    The receiver is the name of a global, an imported module or an attribute, also if a local variable holds it. It is
+    "local" for other variables, such as arguments, and "" for other values, such as results of calls.
+    """
+    loads: set[tuple[str | _Local, str]] = set()
+    sources: dict[_Local, set] = {}
+    _collect_loads(code, frozenset(), loads, sources)
+    return frozenset((name, attribute) for receiver, attribute in loads for name in _origins(receiver, sources))
+
+
+def _origins(receiver: str | _Local, sources: dict[_Local, set], around: tuple = ()) -> set[str]:
+    """The names from which a receiver was loaded, by the values that local variables are set to."""
+    if isinstance(receiver, str):
+        return {receiver}
+    origins = [
+        _origins(source, sources, (*around, receiver)) for source in sources.get(receiver, {"local"}) - {*around}
+    ]
+    return set().union(*origins)
+
+
+def _collect_loads(code: types.CodeType, outer: frozenset[str], loads: set, sources: dict[_Local, set]) -> None:
+    """Add the attributes that code and inner code load, and the values of their local variables."""
+    variables = outer.union(code.co_varnames, code.co_cellvars)
+    receiver, module, is_getattr = "", "", False
+    steps = [step for step in dis.get_instructions(code) if step.opname not in _NO_VALUE]
+    for position, step in enumerate(steps):
+        operation, names = step.opname, step.argval if type(step.argval) is tuple else (step.argval,)
+        if operation == "LOAD_CONST":
+            loads.update([(receiver, step.argval)] if is_getattr and isinstance(step.argval, str) else ())
+            receiver = ""
+        elif operation == "IMPORT_NAME":  # `import a.b` gives `a`, and `from a.b import c` gives `a.b`
+            has_names = steps[position - 1].argval is not None
+            receiver = module = step.argval.split(".")[-1 if has_names else 0]
+        elif operation in ("LOAD_ATTR", "LOAD_METHOD", "IMPORT_FROM"):
+            loads.add((module if operation == "IMPORT_FROM" else receiver, step.argval))
+            receiver = step.argval
+        elif operation.startswith(("STORE_FAST", "STORE_DEREF")):
+            sources.setdefault(_Local(names[0]), set()).add(receiver or "local")
+            receiver = _Local(names[-1]) if operation.endswith("LOAD_FAST") else ""
+        elif operation.startswith("LOAD_") and isinstance(names[-1], str):
+            is_getattr = receiver in OPTIONAL_ACCESS
+            receiver = _Local(names[-1]) if names[-1] in variables else names[-1]
+        else:
+            receiver = ""
+    for inner in _inner(code):
+        _collect_loads(inner, variables, loads, sources)
 
 
 def strings_in(code: types.CodeType) -> Iterator[str]:

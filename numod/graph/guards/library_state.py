@@ -19,10 +19,11 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from ..values import objects
-from ..values.kinds import PACKAGE, is_plain_key, of_library, package_of
+from ..values.kinds import PACKAGE, is_plain_key, is_struct_sequence, of_library, package_of
 from ..values.source_location import CannotRepeat
 from .bytecode import global_names
 from .definitions import CREATING_METHODS, IGNORED_METHODS, is_unrepeatable
+from .file_names import PATH_MODULES, READS_FILES, unrepeatable_read
 from .guard import Guard
 
 if TYPE_CHECKING:
@@ -36,13 +37,8 @@ _PROCESS_MODULES = {
 }  # fmt: skip
 _GETTER = re.compile(r"_?(get|is|current_|active_|main_|list_|enumerate|first|field_size_limit)\w*$")
 _SETTER = re.compile(r"(set|chdir|fchdir|umask|putenv|unsetenv|addLevelName|disable|enable|register|unregister)\w*$")
-# of os, os.path and pathlib: they read the file system, the current directory or the environment
-_READS_FILES = {
-    "absolute", "abspath", "realpath", "relpath", "resolve", "cwd", "home", "expanduser", "expandvars", "exists",
-    "lexists", "stat", "lstat", "islink", "is_symlink", "samefile", "access", "walk", "rglob", "get_exec_path",
-    "getctime", "getatime", "readlink", "owner", "group",
-}  # fmt: skip
-_PATH_MODULES = ("os", "posixpath", "ntpath", "pathlib")
+_NUMPY_GETTERS = {"geterr", "geterrcall", "getbufsize", "get_printoptions"}
+_NUMPY_SETTERS = {"seterr", "seterrcall", "setbufsize", "set_printoptions"}
 _WRITES = {"write", "writelines", "flush", "close"}  # output, which is not repeated
 # of classes in C that other guards compare, or whose instances do not change
 _COMPARED = (
@@ -82,7 +78,7 @@ def _is_field(name: str, member: Any) -> bool:
 
 def _is_compared(base: type) -> bool:
     """Whether guards compare what instances of a class in C hold, or it never changes: they have a value as a hash."""
-    if base is object or base in _COMPARED or package_of(base) in (PACKAGE, "numba"):
+    if base is object or base in _COMPARED or is_struct_sequence(base) or package_of(base) in (PACKAGE, "numba"):
         return True
     if base.__module__ == "_contextvars":
         return base.__name__ == "ContextVar"
@@ -171,47 +167,40 @@ def _code_of(member: Any) -> types.CodeType | None:
 def visit_definition(builder: GuardBuilder, name: str, value: Any) -> None:
     """Guard what a function or class of a library, which the code uses, reads of the process; or refuse it."""
     module, own_name = getattr(value, "__module__", None), getattr(value, "__name__", "")
-    if module in _PATH_MODULES and own_name in _READS_FILES:
-        raise _unrepeatable_read(own_name)
+    if module in PATH_MODULES and own_name in READS_FILES:
+        raise unrepeatable_read(own_name)
     if isinstance(value, type):
         if module == "decimal":
             visit_decimal(builder, name, value)
         elif module == "pathlib":
-            refuse_file_names(builder, name)
+            builder.files.paths.append((name, value))
         return
     if module not in _PROCESS_MODULES or not callable(value) or value in (os.getenv, sys.exc_info):
         return
     if value is logging.getLogger:
         _visit_loggers(builder)
-    elif _SETTER.match(own_name):
+    elif value is logging.getLevelName:
+        names = logging._levelToName, logging._nameToLevel
+        builder.guards.append(Guard("the names of levels", "{0} == {1}", (names, tuple(map(dict, names)))))
+    elif own_name in _NUMPY_SETTERS if module == "numpy" else _SETTER.match(own_name):
         raise CannotRepeat(
             f"compile: {own_name} sets something of the process, which a compiled function does not repeat; call it "
             "outside the compiled function"
         )
-    elif _GETTER.match(own_name) and not is_unrepeatable(value):
+    elif own_name in _NUMPY_GETTERS if module == "numpy" else _GETTER.match(own_name) and not is_unrepeatable(value):
         _guard_result(builder, name, value)
 
 
-def _unrepeatable_read(name: str) -> CannotRepeat:
-    return CannotRepeat(
-        f"compile: {name} may have another value at the next call; use it outside the compiled function"
-    )
-
-
-def refuse_file_names(builder: GuardBuilder, name: str) -> None:
-    """Raise CannotRepeat if the code uses functions of paths that read the file system or the current directory."""
-    if names := sorted(_READS_FILES & builder.mentioned):
-        raise _unrepeatable_read(f"{names[0]} of {name}")
-
-
 def _guard_result(builder: GuardBuilder, name: str, function: Any) -> None:
-    """Guard what a function without arguments returns."""
+    """Guard what a function returns, unless it has arguments that it depends on."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             result = function()
-    except (TypeError, ValueError, OSError):
-        raise _unrepeatable_read(name) from None
+    except TypeError:
+        return
+    except (ValueError, OSError):
+        raise unrepeatable_read(name) from None
     if is_plain_key(result) or _is_plain_data(result):
         builder.guards.append(Guard(f"{name}()", "{0}() == {1}", (function, result)))
     else:
@@ -225,10 +214,20 @@ def _is_plain_data(value: Any) -> bool:
 
 
 def _visit_loggers(builder: GuardBuilder) -> None:
-    """Visit the loggers whose names the code may pass to `logging.getLogger`."""
+    """Guard the loggers whose names the code may pass to `logging.getLogger`."""
     loggers = logging.root.manager.loggerDict
-    for name in ["root", *sorted(builder.strings & loggers.keys())]:
-        builder.visit(f"the logger {name}", logging.root if name == "root" else loggers[name])
+    builder.visit("the root logger", logging.root)
+    for name in sorted(builder.strings & loggers.keys()):
+        if isinstance(loggers[name], logging.Logger):
+            builder.guard_value(f"the logger {name}", "{0}.get({1})", (loggers, name), loggers[name])
+
+
+def visit_log_manager(builder: GuardBuilder, name: str, value: logging.Manager) -> None:
+    """Guard what a logger reads of its manager: not the other loggers, which any part of a program may create."""
+    builder.guards.append(Guard(f"{name}.disable", "{0}.disable == {1}", (value, value.disable)))
+    if "loggerDict" in builder.mentioned:
+        loggers = value.loggerDict
+        builder.guards.append(Guard(f"{name}.loggerDict", "tuple({0}) == {1}", (loggers, tuple(loggers))))
 
 
 def visit_value(builder: GuardBuilder, name: str, value: Any) -> None:
@@ -237,7 +236,7 @@ def visit_value(builder: GuardBuilder, name: str, value: Any) -> None:
     if "decimal" in modules:
         visit_decimal(builder, name, value)
     elif "pathlib" in modules:
-        refuse_file_names(builder, name)
+        builder.files.paths.append((name, value))
     for base in (datetime.datetime, datetime.time):
         if issubclass(type(value), base):
             builder.mentioned.update(("utcoffset", "dst", "tzname", "fromutc"))  # C code calls them
@@ -272,20 +271,25 @@ def visit_finalizer(builder: GuardBuilder, name: str, value: weakref.finalize) -
             builder.visit(f"{name}.peek()", part)
 
 
-def visit_members(builder: GuardBuilder, module: types.ModuleType, keys: set[str]) -> None:
-    """Guard the names of a library's module that the code uses: its settings, and what its functions return."""
-    if module.__name__ in _PATH_MODULES:
-        refuse_file_names(builder, module.__name__)
-    if module.__name__ not in _PROCESS_MODULES | {"warnings", *_PATH_MODULES}:
+def visit_members(builder: GuardBuilder, module: types.ModuleType) -> None:
+    """Guard what the code loads from a library's module: its settings, and what its functions return."""
+    if module.__name__ not in _PROCESS_MODULES | {"warnings", *PATH_MODULES}:
         return
+    loaded = builder.loaded_from(module)
+    if module.__name__ == "pathlib":
+        builder.files.paths.append((module.__name__, module))
+    elif module.__name__ in PATH_MODULES and (names := sorted(READS_FILES & loaded)):
+        raise unrepeatable_read(f"{names[0]} of {module.__name__}")
     if missing := frozenset(builder.optional - vars(module).keys()):
         builder.guards.append(
             Guard(f"an attribute of {module.__name__}", "{1}.isdisjoint({0})", (vars(module), missing))
         )
-    for key in sorted(keys):
+    for key in sorted(loaded & vars(module).keys()):
         name, value = f"{module.__name__}.{key}", vars(module)[key]
         if value is sys.modules:
             _guard_imports(builder)
+        elif value is os.path:
+            builder.visit(name, value)
         elif module.__name__ == "numpy":
             visit_definition(builder, name, value)
         elif not isinstance(value, (types.ModuleType, type)) and value is not os.environ:

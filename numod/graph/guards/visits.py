@@ -9,6 +9,7 @@ import contextvars
 import enum
 import functools
 import gc
+import logging
 import operator
 import os
 import types
@@ -42,7 +43,7 @@ from .containers import BUFFERS, guard_buffer, guard_members, visit_container
 from .definition_names import visit_names
 from .definitions import OS_RANDOM, UNREPEATABLE_MODULES, called_names, unrepeatable
 from .guard import Guard, entry, sized
-from .library_state import visit_definition, visit_finalizer, visit_members, visit_value
+from .library_state import visit_definition, visit_finalizer, visit_log_manager, visit_members, visit_value
 
 if TYPE_CHECKING:
     from .build import GuardBuilder
@@ -115,7 +116,9 @@ def _visit_context_variable(builder: GuardBuilder, name: str, value: contextvars
 def _read_getter(builder: GuardBuilder, name: str, value: Any) -> None:
     """Note the names in an `attrgetter` or `methodcaller`."""
     paths = (path for path in value.__reduce__()[1] if isinstance(path, str))
-    builder.mentioned.update(part for path in paths for part in path.split("."))
+    for path in paths:
+        builder.mentioned.update(path.split("."))
+        builder.loads.update(("", part) for part in path.split("."))
 
 
 def _visit_class(builder: GuardBuilder, name: str, value: type) -> None:
@@ -215,7 +218,7 @@ def _visit_namespace(builder: GuardBuilder, name: str, module: types.ModuleType)
     if module is os and builder.mentioned & {"environ", "getenv"}:
         builder.visit("os.environ", os.environ)
     if root != PACKAGE and is_library(root):
-        visit_members(builder, module, builder.mentioned & vars(module).keys())
+        visit_members(builder, module)
     if not is_library(root):
         visit_attributes(builder, name, module, module)
         visit_names(builder, name, module)
@@ -315,6 +318,7 @@ _VISITS: tuple[tuple[type | tuple[type, ...], Callable[[GuardBuilder, str, Any],
     (functools._lru_cache_wrapper, _visit_cache),
     (weakref.ref, _visit_weak_reference),
     (weakref.finalize, visit_finalizer),
+    (logging.Manager, visit_log_manager),
     (contextvars.ContextVar, _visit_context_variable),
     ((operator.attrgetter, operator.methodcaller), _read_getter),
     ((set, frozenset), _visit_with_attributes(guard_members)),

@@ -44,20 +44,31 @@ LIBRARIES = {*sys.stdlib_module_names, PACKAGE, "numpy", "numba", "builtins"}
 
 
 def is_simple(value: Any) -> bool:
-    """Whether the value is a number, a string or another constant.
+    """Whether the value is a number, a string or another constant, or a struct sequence of these (`sys.version_info`).
 
     Instances of user classes derived from these do not count: they have attributes and methods.
     """
     kind = type(value)
-    return _is_simple(kind) and (
-        kind is not slice or (is_simple(value.start) and is_simple(value.stop) and is_simple(value.step))
-    )
+    if kind is slice:
+        return is_simple(value.start) and is_simple(value.stop) and is_simple(value.step)
+    return _is_simple(kind) or (_is_whole_sequence(kind) and all(map(is_simple, value)))
 
 
 @lru_cache(maxsize=4096)
 def _is_simple(kind: type) -> bool:
     is_constant = issubclass(kind, _SIMPLE) and not issubclass(kind, np.void)  # NumPy's records can be written to
     return is_constant and (of_library(kind) or issubclass(kind, enum.Enum))
+
+
+def is_struct_sequence(kind: type) -> bool:
+    """Whether it is a tuple class with named fields that is written in C, as that of `sys.version_info`."""
+    return kind.__base__ is tuple and isinstance(vars(kind).get("n_sequence_fields"), int)
+
+
+@lru_cache(maxsize=4096)
+def _is_whole_sequence(kind: type) -> bool:
+    """Whether it is a struct sequence without fields besides its items, so that == compares everything."""
+    return is_struct_sequence(kind) and kind.n_fields == kind.n_sequence_fields and of_library(kind)
 
 
 def is_plain_key(key: Any) -> bool:

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
-from .kinds import PACKAGE, dictionary, dictionary_of, of_library, package_of
+from .kinds import PACKAGE, dictionary, dictionary_of, is_struct_sequence, of_library, package_of
 
 VALUES = (int, float, complex, str, bytes)
 MAPPINGS = (defaultdict, OrderedDict, dict)
@@ -53,7 +53,11 @@ def base_of(kind: type) -> type | None:
     `object` if there is no such state, None if it is unknown.
     """
     base = next(
-        (base_class for base_class in kind.__mro__ if base_class in _WITH_CONTENT or base_class.__flags__ & IMMUTABLE),
+        (
+            base
+            for base in kind.__mro__
+            if base in _WITH_CONTENT or (base.__flags__ & IMMUTABLE and not is_struct_sequence(base))
+        ),
         object,
     )
     return base if base in (*_WITH_CONTENT, object, types.SimpleNamespace) else None

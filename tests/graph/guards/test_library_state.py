@@ -21,6 +21,8 @@ import multiprocessing
 import os
 import pathlib
 import queue
+import re
+import signal
 import sys
 import threading
 import types
@@ -204,6 +206,47 @@ def test_a_lock_that_is_only_held_and_a_logger_that_writes_are_no_obstacle() -> 
     assert equal([compiled(X), compiled(X)], [X * 2, X * 2]) and compiled.recorded == 1
 
 
+def test_only_the_loggers_that_the_code_uses_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logging.root.manager, "loggerDict", dict(logging.root.manager.loggerDict))
+    log = logging.getLogger("numod.test.child")
+    log.setLevel(10)
+
+    def scaled(x: numod.Tensor) -> numod.Tensor:
+        logging.getLogger("numod.test.child").debug("scaling")
+        return x * (2.0 if logging.getLogger("numod.test.child").isEnabledFor(20) else 3.0)
+
+    compiled = compile(scaled)
+    for number in range(3):
+        logging.getLogger(f"numod.test.other{number}").setLevel(number)
+        assert equal(compiled(X), X * 2)
+    assert compiled.recorded == 1
+    monkeypatch.setattr(logging.root.manager, "disable", 30)
+    log._cache.clear()
+    assert equal(compiled(X), X * 3)
+    monkeypatch.setattr(logging.root.manager, "disable", 0)
+    log._cache.clear()
+    log.setLevel(40)
+    assert equal(compiled(X), X * 3)
+
+
+def test_struct_sequences_are_constants() -> None:
+    class Build:
+        version = sys.version_info
+        sizes = [os.terminal_size((3, 4))]
+
+    def scaled(x: numod.Tensor, size: os.terminal_size) -> numod.Tensor:
+        x = x * 2 if sys.version_info >= (3, 9) else x
+        scale = sys.version_info.major + sys.flags.optimize + sys.float_info.epsilon + Build.version[0]
+        return x * scale * Build.sizes[0].columns * size.lines
+
+    compiled = compile(scaled)
+    for size in [(3, 4), (3, 4), (3, 5), (3, 5)]:
+        assert equal(compiled(X, os.terminal_size(size)), scaled(X, os.terminal_size(size)))
+    assert compiled.recorded == 2
+    Build.sizes[0] = os.terminal_size((5, 4))
+    assert equal(compiled(X, os.terminal_size((3, 5))), scaled(X, os.terminal_size((3, 5))))
+
+
 def test_settings_of_the_process_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     limit, interval, size = sys.getrecursionlimit(), sys.getswitchinterval(), csv.field_size_limit()
     monkeypatch.setattr(sys, "path", [*sys.path])
@@ -237,6 +280,29 @@ def test_settings_of_the_process_are_noticed(monkeypatch: pytest.MonkeyPatch) ->
         gc.enable()
 
 
+def test_functions_of_their_arguments_are_compiled() -> None:
+    def scaled(x: numod.Tensor) -> numod.Tensor:
+        x = numod.where(numod.isnan(x), 0.0, x.masked_fill(~x.isfinite(), 1.0))
+        if np.isfinite(2.0) and np.isclose(1.0, 1.0) and np.isscalar(3) and np.issubdtype(np.int8, np.integer):
+            x = x * len(np.setdiff1d([1, 2], [2]))
+        return x * (sys.getsizeof(3) + bool(signal.getsignal(signal.SIGINT))) + len(logging.getLevelName(10))
+
+    compiled = compile(scaled)
+    assert equal([compiled(X), compiled(X)], [scaled(X), scaled(X)]) and compiled.recorded == 1
+
+
+def test_settings_of_numpy_are_noticed() -> None:
+    def scaled(x: numod.Tensor) -> numod.Tensor:
+        return x * (2.0 if np.geterr()["over"] == "raise" else 3.0)
+
+    compiled = compile(scaled)
+    assert equal(compiled(X), X * 3)
+    with np.errstate(over="raise"):
+        assert equal(compiled(X), X * 2)
+    with pytest.raises(RuntimeError, match="sets something of the process"):
+        compile(lambda x: x * len(np.seterr()))(X)
+
+
 @pytest.mark.parametrize(
     "ask",
     [
@@ -249,6 +315,54 @@ def test_settings_of_the_process_are_noticed(monkeypatch: pytest.MonkeyPatch) ->
     ],
 )
 def test_functions_that_depend_on_the_process_are_refused(ask: Callable) -> None:
+    with pytest.raises(RuntimeError, match="may have another value at the next call"):
+        compile(ask)(X)
+
+
+class Named(nn.Module):
+    """Has attributes and a method with the names of functions that read files or set something of the process."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.group, self.stat, self.home, self.disable, self.stdout = 2, 3.0, nn.Identity(), False, 1.0
+        self.folder = pathlib.Path("a")
+
+    def resolve(self, x: numod.Tensor) -> numod.Tensor:
+        return x.absolute() * self.stat
+
+    def forward(self, x: numod.Tensor) -> numod.Tensor:
+        count = int(re.match("([0-9])", "3").group(1)) + len(os.path.join("a", self.folder.name))
+        return self.home(self.resolve(x)) * self.group * self.stdout * (gc.isenabled() + count + sys.maxsize % 7)
+
+
+def test_common_names_beside_modules_of_the_process_are_no_obstacle() -> None:
+    module = Named()
+    compiled = compile(module)
+    assert equal([compiled(X), compiled(X)], [module(X), module(X)])
+
+
+def reads_by_an_alias(x: numod.Tensor) -> numod.Tensor:
+    from os import path as files
+
+    exists = files.exists
+    return x * exists("file")
+
+
+class Folder:
+    """Holds a path, and a module."""
+
+    def __init__(self) -> None:
+        self.folder, self.library = pathlib.Path("a"), os
+
+    def absolute(self, x: numod.Tensor) -> numod.Tensor:
+        return x * len(str(self.folder.absolute()))
+
+    def real(self, x: numod.Tensor) -> numod.Tensor:
+        return x * len(self.library.path.realpath("a"))
+
+
+@pytest.mark.parametrize("ask", [reads_by_an_alias, Folder().absolute, Folder().real])
+def test_reads_of_files_are_refused_under_other_names(ask: Callable) -> None:
     with pytest.raises(RuntimeError, match="may have another value at the next call"):
         compile(ask)(X)
 
