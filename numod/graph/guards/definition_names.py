@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import types
+import weakref
 from typing import TYPE_CHECKING, Any
 
 from .guard import Guard
@@ -27,12 +28,12 @@ def visit_names(builder: GuardBuilder, name: str, value: Any) -> None:
                 text = descriptor.__get__(value)
                 builder.guard_value(f"{name}.{key}", "{1}.__get__({0})", (value, descriptor), text)
     if is_class and "__subclasses__" in builder.mentioned:
-        children = type.__subclasses__(value)
+        children = [*map(weakref.ref, type.__subclasses__(value))]
         text = "len({1}({0})) == len({2}) and all(map({3}, {1}({0}), {2}))"
-        builder.guards.append(Guard(f"the subclasses of {name}", text, (value, type.__subclasses__, children, _same)))
+        builder.guards.append(Guard(f"the subclasses of {name}", text, (value, type.__subclasses__, children, _refers)))
     if is_class and not _READS_NAMESPACE.isdisjoint(builder.mentioned):
         builder.guards.append(Guard(f"the names in {name}", "tuple({0}) == {1}", (vars(value), tuple(vars(value)))))
 
 
-def _same(a: Any, b: Any) -> bool:
-    return a is b
+def _refers(kind: type, reference: weakref.ref) -> bool:
+    return reference() is kind

@@ -7,6 +7,7 @@ cannot be compared, and functions that read the file system or set something of 
 from __future__ import annotations
 
 import datetime
+import io
 import logging
 import os
 import re
@@ -40,6 +41,11 @@ _SETTER = re.compile(r"(set|chdir|fchdir|umask|putenv|unsetenv|addLevelName|disa
 _NUMPY_GETTERS = {"geterr", "geterrcall", "getbufsize", "get_printoptions"}
 _NUMPY_SETTERS = {"seterr", "seterrcall", "setbufsize", "set_printoptions"}
 _WRITES = {"write", "writelines", "flush", "close"}  # output, which is not repeated
+_OUTPUTS = ("stdout", "stderr", "__stdout__", "__stderr__")  # of sys
+_STREAM_READS = {
+    "read", "readline", "readlines", "read1", "readinto", "peek", "seek", "tell", "truncate", "getvalue", "getbuffer",
+    "buffer", "detach",
+}  # fmt: skip
 # of classes in C that other guards compare, or whose instances do not change
 _COMPARED = (
     type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.SimpleNamespace,
@@ -201,16 +207,16 @@ def _guard_result(builder: GuardBuilder, name: str, function: Any) -> None:
         return
     except (ValueError, OSError):
         raise unrepeatable_read(name) from None
-    if is_plain_key(result) or _is_plain_data(result):
+    items = result.values() if type(result) is dict else result if type(result) is list else ()
+    if items and all(issubclass(type(item), threading.Thread) for item in items):
+        references = [*map(weakref.ref, items)]
+        builder.guards.append(Guard(f"{name}()", "[*map({2}, {0}())] == {1}", (function, references, weakref.ref)))
+    elif is_plain_key(result) or (type(result) in (dict, list) and all(map(is_plain_key, items))):
         builder.guards.append(Guard(f"{name}()", "{0}() == {1}", (function, result)))
     else:
+        if issubclass(type(result), threading.Thread):
+            builder.weak_ids.add(id(result))
         builder.guard_value(f"{name}()", "{0}()", (function,), result)
-
-
-def _is_plain_data(value: Any) -> bool:
-    """Whether a value is a list or dictionary of constants, or a list of threads."""
-    items = value.values() if type(value) is dict else value if type(value) is list else (object(),)
-    return all(is_plain_key(item) or issubclass(type(item), threading.Thread) for item in items)
 
 
 def _visit_loggers(builder: GuardBuilder) -> None:
@@ -290,10 +296,21 @@ def visit_members(builder: GuardBuilder, module: types.ModuleType) -> None:
             _guard_imports(builder)
         elif value is os.path:
             builder.visit(name, value)
+        elif module is sys and key in _OUTPUTS and isinstance(value, io.IOBase):
+            _guard_output(builder, name, key)
         elif module.__name__ == "numpy":
             visit_definition(builder, name, value)
         elif not isinstance(value, (types.ModuleType, type)) and value is not os.environ:
             builder.guard_value(name, f"{{0}}[{key!r}]", (vars(module),), value)
+
+
+def _guard_output(builder: GuardBuilder, name: str, key: str) -> None:
+    """Guard which stream `sys.stdout` is, if the code does more than write to it; refuse reads."""
+    loaded = {attribute for receiver, attribute in builder.loads if receiver == key}
+    if not loaded.isdisjoint(_STREAM_READS):
+        raise unrepeatable_read(name)
+    if not loaded <= _WRITES:
+        builder.guards.append(Guard(name, f"{{0}}[{key!r}] is {{1}}", (vars(sys), vars(sys)[key])))
 
 
 def _guard_imports(builder: GuardBuilder) -> None:

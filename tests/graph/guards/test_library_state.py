@@ -206,6 +206,33 @@ def test_a_lock_that_is_only_held_and_a_logger_that_writes_are_no_obstacle() -> 
     assert equal([compiled(X), compiled(X)], [X * 2, X * 2]) and compiled.recorded == 1
 
 
+def test_output_is_no_obstacle(monkeypatch: pytest.MonkeyPatch) -> None:
+    def scaled(x: numod.Tensor) -> numod.Tensor:
+        print("scaling", file=sys.stderr)
+        sys.stdout.write("scaling")
+        sys.stdout.flush()
+        return x * 2
+
+    compiled, colored = compile(scaled), compile(lambda x: x * (2.0 if sys.stdout.isatty() else 3.0))
+    for _ in range(2):
+        monkeypatch.setattr(sys, "stdout", io.StringIO())
+        assert equal(compiled(X), X * 2) and equal(colored(X), X * 3)
+    assert compiled.recorded == 1
+    with pytest.raises(RuntimeError, match="may have another value at the next call"):
+        compile(lambda x: x * sys.stdout.tell())(X)
+
+
+def test_guards_keep_no_subclass_and_no_thread_alive() -> None:
+    base = type("Base", (), {})
+    holder = [type("Child", (base,), {}), threading.Thread(target=threading.Event().wait, daemon=True)]
+    counted = compile(lambda x: x * len(base.__subclasses__()))
+    assert equal(counted(X), X)
+    child = weakref.ref(holder[0])
+    holder.clear()
+    gc.collect()
+    assert child() is None and equal(counted(X), X * 0)
+
+
 def test_only_the_loggers_that_the_code_uses_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logging.root.manager, "loggerDict", dict(logging.root.manager.loggerDict))
     log = logging.getLogger("numod.test.child")
