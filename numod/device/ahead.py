@@ -44,7 +44,7 @@ def translated(function: Callable, signature: str, fastmath: frozenset[str], gen
         function.name
         for library in libraries
         for function in library._final_module.functions
-        if not function.is_declaration
+        if not function.is_declaration and not _is_always_inlined(function)
     ]
     module = result.library._final_module
     mangled = [f"{len(name)}{name}B" for name in generic]  # how Numba mangles a function's name
@@ -54,6 +54,10 @@ def translated(function: Callable, signature: str, fastmath: frozenset[str], gen
         if not function.is_declaration and any(mark in function.name for mark in mangled)
     ]
     return Function(module, result.fndesc.llvm_func_name, tuple(shared), tuple(generic_names))
+
+
+def _is_always_inlined(function: object) -> bool:
+    return any(b"alwaysinline" in attributes for attributes in function.attributes)
 
 
 def object_file(
