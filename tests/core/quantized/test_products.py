@@ -53,8 +53,8 @@ def test_a_change_of_the_bias_counts(kind):
         bias += 1
     bias.data = torch.tensor([0.5, 0.25])
     assert (product(bias).dequantize() - expected(kind, weight, bias)).abs().max() < 0.026
-    kept = product(bias)
-    assert len(parts_of(weight).requantizers) == 1 and product(bias).int_repr().equal(kept.int_repr())
+    before = product(bias)
+    assert len(parts_of(weight).requantizers) == 1 and product(bias).int_repr().equal(before.int_repr())
 
 
 def test_a_program_adds_its_bias():
