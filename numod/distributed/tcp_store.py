@@ -110,9 +110,9 @@ class _Connection:
 
     def __init__(self, host: str, port: int) -> None:
         self.host, self.port, self.socket = host, port, None
-        self._own()
+        self._start()
 
-    def _own(self) -> None:
+    def _start(self) -> None:
         self.process, self.lock = os.getpid(), threading.Lock()
 
     def open(self, timeout: float) -> None:
@@ -133,7 +133,7 @@ class _Connection:
     def request(self, message: tuple, timeout: float) -> tuple[str, Any]:
         """The reply to a request, which the server sends within `timeout` seconds."""
         if os.getpid() != self.process:
-            self._own()
+            self._start()
             self.close()
         with self.lock:
             try:

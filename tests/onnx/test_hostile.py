@@ -131,7 +131,7 @@ def test_a_function_has_as_many_outputs_as_it_declares() -> None:
         [node("f0", "x", "y z", domain="custom")], {"x": [1]}, ["y"], functions=[calls("f0", "f1", 1)], custom=1
     )
     made.functions[0].node[0].CopyFrom(node("Relu", "x", "y0"))
-    refused(made, "has 2 outputs, function 'f0' gives 1")
+    refused(made, "has 2 outputs, function 'f0' has 1")
 
 
 def test_outputs_that_an_operator_does_not_give_name_the_node() -> None:
