@@ -168,7 +168,10 @@ def _of_integers(translation: Translation, total: Any, offset: Any) -> tuple | N
         return None
     zero, bias = _offset_parts(translation, offset)
     weight = _source(translation, product.inputs[1], "permute", *_MOVES)
-    return None if zero is None or translation.rank(weight) != 2 else (product.inputs[0], weight, zero, bias)
+    is_matrix = weight is product.inputs[1]  # transposed by an earlier call, so that the program has no such step
+    if zero is None or is_matrix or translation.rank(weight) != 2:
+        return None
+    return product.inputs[0], weight, zero, bias
 
 
 def _offset_parts(translation: Translation, offset: Any) -> tuple[int | None, Any]:
@@ -191,7 +194,7 @@ def static_convolution(translation: Translation, call: Call) -> StaticLayer | No
     weight = _source(translation, filters, "permute", *_MOVES)
     if steps is None or permute is None or tuple(permute.attributes[0]) != (0, 2, 3, 1):
         return None
-    if translation.rank(weight) != 4:
+    if weight is filters or translation.rank(weight) != 4:
         return None
     numbers = isinstance(ratio.inputs[1], float) and isinstance(steps.inputs[1], float)
     x_zero, bias = _offset_parts(translation, offset)
