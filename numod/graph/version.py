@@ -173,4 +173,5 @@ class Versions:
             dynamic = sizes_change or any(getattr(tensor, "_dynamic", False) for tensor in tensors)
         if dynamic and family(key, integers=False) in self._forms:
             return self._forms[family(key, integers=False)]
-        return Form(self.settings.option("linked"), dynamic, bool(self.settings.option("freezing")))
+        linked, freezing = self.settings.option("linked"), bool(self.settings.option("freezing"))
+        return Form(linked, dynamic, freezing, requested=self.settings.dynamic is True)

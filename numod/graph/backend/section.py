@@ -25,7 +25,8 @@ from ..ir.repetition import key_of_call, repeated_runs
 
 LINKED_WORK = 1 << 20  # maximum work (in elements of simple work) for linking calls into one serial function
 LINKED_CALLS = 400
-LARGER_SIZES = 2  # how much smaller the work must be if other sizes use the same function
+# how much smaller the work must be if other sizes use the same function: as sizes changed, or for all sizes by request
+SOME_SIZES, ALL_SIZES = 2, 16
 
 
 class CheckFailed(Exception):
@@ -37,13 +38,14 @@ class Form:
     """How calls are run.
 
     `linked`: as one native function, or kernel by kernel; None chooses by the amount of work.
-    `dynamic`: one function for all sizes.
+    `dynamic`: one function for all sizes. `requested`: by `compile(dynamic=True)`, not since sizes changed.
     `freezing`: values that depend only on constant held tensors are computed once (`freeze`).
     """
 
     linked: bool | None = None
     dynamic: bool = False
     freezing: bool = False
+    requested: bool = False
 
 
 class Section:
@@ -74,7 +76,7 @@ class Section:
         self.linked = (
             form.linked is not False
             and _linkable(self.calls)
-            and (form.linked or (small(self.calls, form.dynamic) and not _has_packed_sequences(self.calls)))
+            and (form.linked or (small(self.calls, form) and not _has_packed_sequences(self.calls)))
         )
         self.replay: Replay | None = None
         if self.linked:
@@ -214,10 +216,10 @@ def _linkable(calls: Sequence) -> bool:
     )
 
 
-def small(calls: Sequence, dynamic: bool = False) -> bool:
-    """Whether the work is small enough for one serial function; if `dynamic`, at larger sizes, too."""
-    limit = LINKED_WORK // LARGER_SIZES if dynamic else LINKED_WORK
-    return sum(call.kernel.work for call in calls if isinstance(call, Call)) < limit
+def small(calls: Sequence, form: Form) -> bool:
+    """Whether the work is small enough for one serial function, also at the larger sizes of a dynamic form."""
+    factor = (ALL_SIZES if form.requested else SOME_SIZES) if form.dynamic else 1
+    return factor * sum(call.kernel.work for call in calls if isinstance(call, Call)) < LINKED_WORK
 
 
 def _has_packed_sequences(calls: Sequence) -> bool:
