@@ -216,7 +216,7 @@ def _linkable(calls: Sequence) -> bool:
     )
 
 
-def small(calls: Sequence, form: Form) -> bool:
+def small(calls: Sequence, form: Form = Form()) -> bool:
     """Whether the work is small enough for one serial function, also at the larger sizes of a dynamic form."""
     factor = (ALL_SIZES if form.requested else SOME_SIZES) if form.dynamic else 1
     return factor * sum(call.kernel.work for call in calls if isinstance(call, Call)) < LINKED_WORK
