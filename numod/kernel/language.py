@@ -98,9 +98,9 @@ def rounded_product(x, y):
 # Loops and memory
 
 
-def written(n):
-    """range(n) for a constant n. The loop is unrolled in the kernel's source."""
-    return range(n)
+def written(*limits):
+    """range(*limits) of constants. The loop is unrolled in the kernel's source."""
+    return range(*limits)
 
 
 SHARED = object()  # the last argument of `shared_array`; the back end puts the array's alignment in its place
