@@ -155,6 +155,7 @@ RETIRED = {
         "leave": "store_transposed",
         "levels": "delta",
         "near": "shared memory",
+        "parameters": "attributes",
         "slopes": "d_scores",
         "team": "a thread block",
         "told": "a partial result",

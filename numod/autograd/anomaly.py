@@ -40,7 +40,7 @@ def is_anomaly_check_nan_enabled() -> bool:
     return _mode.check_nan
 
 
-def _note_lines(op: object, inputs: tuple, parameters: tuple, outputs: tuple, in_place: bool) -> None:
+def _note_lines(op: object, inputs: tuple, attributes: tuple, outputs: tuple, in_place: bool) -> None:
     for output in outputs:
         if isinstance(output, Tensor) and output._node is not None:
             output._node.lines = traceback.format_stack(sys._getframe(2))

@@ -143,7 +143,7 @@ class BackwardPass:
         whole = self.pending_gradient(edge)
         if whole is None or self.accumulating.get((id(edge[0]), edge[1])) is not whole:
             return False
-        whole._view(node.op, node.parameters).add_(gradient)
+        whole._view(node.op, node.attributes).add_(gradient)
         return True
 
     def capture(self, target: object, number: int, gradient: Tensor | None) -> None:

@@ -60,7 +60,7 @@ def _maximum(node: object) -> str:
 
 
 def _dimensions(node: object) -> int:
-    return len(node.parameters[4])
+    return len(node.attributes[4])
 
 
 def _select(node: object) -> str | None:
@@ -68,13 +68,13 @@ def _select(node: object) -> str | None:
 
 
 def _band(node: object) -> str:
-    low, high = node.parameters
+    low, high = node.attributes
     rows, columns = node.layouts[0].shape[-2:]
     return "Tril" if low <= -rows + 1 and high < columns - 1 else "Triu"
 
 
 def _pad(node: object) -> str | None:
-    before, after, mode = node.parameters
+    before, after, mode = node.attributes
     if mode in ("constant", "circular"):
         return "ConstantPadNd" if mode == "constant" else None
     changed = max(sum(any(pair) for pair in zip(before, after)), 1)
@@ -90,7 +90,7 @@ def _grid(node: object) -> str:
 
 
 def _fold(node: object) -> str:
-    return "Col2Im" if node.parameters[-1] else "Im2Col"
+    return "Col2Im" if node.attributes[-1] else "Im2Col"
 
 
 _BY_CALL = {

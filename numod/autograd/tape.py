@@ -69,7 +69,7 @@ class Node:
         if plan.keep_out:
             values += self._results()
         if plan.needs_attributes:
-            values += [*self.parameters, *self.layouts, self.layouts, wanted, dispatch.state.grad_enabled]
+            values += [*self.attributes, *self.layouts, self.layouts, wanted, dispatch.state.grad_enabled]
         # gradients are plain tensors for all classes of saved tensors
         gradients, overriding = [], leave_alone() if overridable else None
         try:
@@ -355,7 +355,7 @@ def edge_to(value: object) -> tuple | None:
     return (value, 0) if value._requires_grad else None
 
 
-def make_node(op: Op, inputs: tuple, layouts: list, parameters: tuple, outputs: tuple[Layout, ...]) -> Node:
+def make_node(op: Op, inputs: tuple, layouts: list, attributes: tuple, outputs: tuple[Layout, ...]) -> Node:
     """The node of `op(inputs)`, with the values that its gradient formulas need."""
     edges, requiring_grad, bit = [], 0, 1
     for value in inputs:
@@ -371,7 +371,7 @@ def make_node(op: Op, inputs: tuple, layouts: list, parameters: tuple, outputs: 
         edges.append(edge)
         bit += bit
     node = Node(op, edges, layouts, outputs)
-    node.parameters = parameters
+    node.attributes = attributes
     node.backward_plan = plan = op.backward_plans.get((requiring_grad, len(edges))) or op.backward_plan(
         requiring_grad, len(edges)
     )
@@ -393,12 +393,12 @@ def make_node(op: Op, inputs: tuple, layouts: list, parameters: tuple, outputs: 
     return node
 
 
-def record(op: Op, inputs: tuple, layouts: list, parameters: tuple, result: Tensor | tuple[Tensor, ...]) -> None:
+def record(op: Op, inputs: tuple, layouts: list, attributes: tuple, result: Tensor | tuple[Tensor, ...]) -> None:
     """Attach a new node to the result, or results, of an op."""
     if op.outputs:
-        _record_several(op, inputs, layouts, parameters, result)
+        _record_several(op, inputs, layouts, attributes, result)
     elif result._layout.dtype.differentiable:
-        node = result._node = make_node(op, inputs, layouts, parameters, (result._layout,))
+        node = result._node = make_node(op, inputs, layouts, attributes, (result._layout,))
         result._requires_grad = True
         # an alias has no node; a batched one keeps the history of its numbers, for an outer tape
         if node.backward_plan.keep_out:
@@ -407,8 +407,8 @@ def record(op: Op, inputs: tuple, layouts: list, parameters: tuple, result: Tens
             packing(node)
 
 
-def _record_several(op: Op, inputs: tuple, layouts: list, parameters: tuple, results: tuple[Tensor, ...]) -> None:
-    node = make_node(op, inputs, layouts, parameters, tuple([result._layout for result in results]))
+def _record_several(op: Op, inputs: tuple, layouts: list, attributes: tuple, results: tuple[Tensor, ...]) -> None:
+    node = make_node(op, inputs, layouts, attributes, tuple([result._layout for result in results]))
     for number, result in enumerate(results):
         if result._layout.dtype.differentiable:
             result._node, result._output, result._requires_grad = node, number, True

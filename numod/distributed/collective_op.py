@@ -36,7 +36,7 @@ class Collective(Op):
     Parameters are (group, number of tensors sent, token or None to wait at once, details).
     """
 
-    parameters = ("group", "sent", "token", "details")
+    attributes = ("group", "sent", "token", "details")
     differentiable = upcasts_half = portable = repeatable = False
     reports = True
 
@@ -44,9 +44,9 @@ class Collective(Op):
         super().__init__(name)
         self.start = start
 
-    def prepare_into(self, arguments: tuple, parameters: tuple, into: tuple, over: tuple) -> Plan:
+    def prepare_into(self, arguments: tuple, attributes: tuple, into: tuple, over: tuple) -> Plan:
         """The plan of a call on (*sent, *written) tensors, which are dense and on the CPU."""
-        group, sent, token, details = parameters
+        group, sent, token, details = attributes
 
         def launch(*buffers: np.ndarray) -> None:
             arrays = [buffer[: layout.size] for buffer, layout in zip(buffers, arguments)]
@@ -73,17 +73,17 @@ class Collective(Op):
 class _Wait(Op):
     """Waits for the collective of a token; it writes the tensors."""
 
-    parameters = ("token",)
+    attributes = ("token",)
     differentiable = upcasts_half = portable = repeatable = False
     reports = True
 
-    def prepare_into(self, arguments: tuple, parameters: tuple, into: tuple, over: tuple) -> Plan:
+    def prepare_into(self, arguments: tuple, attributes: tuple, into: tuple, over: tuple) -> Plan:
         """The plan of waiting."""
 
         def launch(*buffers: np.ndarray) -> None:
             for buffer in buffers:
                 buffer.dtype  # noqa: B018  (raises for the placeholders of the graph compiler)
-            request, group, name, _ = _begun.pop(parameters[0])
+            request, group, name, _ = _begun.pop(attributes[0])
             complete(request, group, name)
 
         return Plan(into, launch)

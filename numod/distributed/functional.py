@@ -32,15 +32,15 @@ all_to_all, all_to_all_single, gather, reduce, scatter = (
 class _AllReduceSum(Op):
     """The sum over the ranks as a new tensor. Its gradient is the sum of the ranks' gradients."""
 
-    inputs, parameters = ("x",), ("group",)
+    inputs, attributes = ("x",), ("group",)
     gradients = {"x": lambda g, group: sum_over_ranks(g, group)}
     portable = repeatable = False
     upcasts_half = False
     reports = True
 
-    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+    def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
         """The plan for a dense tensor on the CPU."""
-        x, group = arguments[0], parameters[0]
+        x, group = arguments[0], attributes[0]
 
         def launch(source: np.ndarray, target: np.ndarray) -> None:
             np.copyto(target[: x.size], source[: x.size])

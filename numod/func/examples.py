@@ -208,7 +208,7 @@ def _innermost_batch(layouts: tuple) -> Batch:
     )
 
 
-def plan_batched(op: Op, layouts: tuple, parameters: tuple) -> Plan:
+def plan_batched(op: Op, layouts: tuple, attributes: tuple) -> Plan:
     """The plan of an op with batched tensors among its inputs."""
     from .rules import rule_of  # rules use ops, which use plans
 
@@ -217,7 +217,7 @@ def plan_batched(op: Op, layouts: tuple, parameters: tuple) -> Plan:
         (layout_of_view,) = layouts
         plan_of_numbers = op.plan(
             [layout(layout_of_view.shape, layout_of_view.dtype, layout_of_view.device, layout_of_view.strides)],
-            parameters,
+            attributes,
         )
         plan = Plan(batch.layout(plan_of_numbers.layout), None, offset=plan_of_numbers.offset)
         plan.run = dispatch.viewer(plan)
@@ -230,10 +230,10 @@ def plan_batched(op: Op, layouts: tuple, parameters: tuple) -> Plan:
                 _require_drawn(x.count, [input for input in inputs if isinstance(input, Tensor)])
         values, is_batched = zip(*map(batch.numbers, inputs))
         if differs := any(is_batched):
-            outputs = rule(op, batch.size, values, is_batched, parameters)
+            outputs = rule(op, batch.size, values, is_batched, attributes)
         else:
             outputs = dispatch.apply(
-                op, tuple([x.contiguous() if isinstance(x, Tensor) else x for x in values]), parameters
+                op, tuple([x.contiguous() if isinstance(x, Tensor) else x for x in values]), attributes
             )
         return (
             tuple([batch.wrap(output, differs) for output in outputs]) if op.outputs else batch.wrap(outputs, differs)
@@ -243,7 +243,7 @@ def plan_batched(op: Op, layouts: tuple, parameters: tuple) -> Plan:
     return plan
 
 
-def plan_batched_into(op: Op, layouts: tuple, parameters: tuple) -> Plan:
+def plan_batched_into(op: Op, layouts: tuple, attributes: tuple) -> Plan:
     """The plan of an op that writes to targets, with batched tensors among inputs and targets."""
     from .rules import write_each
 
@@ -269,7 +269,7 @@ def plan_batched_into(op: Op, layouts: tuple, parameters: tuple) -> Plan:
             tuple(x for x, _ in values),
             tuple(written_target for _, written_target in values),
             written,
-            parameters,
+            attributes,
         )
 
     plan.run = run
@@ -346,7 +346,7 @@ class CreatedMemory:
     def __init__(self, writable: Iterable[Tensor]) -> None:
         self.storages, self.thread = WeakSet(map(_memory, writable)), threading.get_ident()
 
-    def __call__(self, op: Op, inputs: tuple, parameters: tuple, outputs: tuple, in_place: bool) -> None:
+    def __call__(self, op: Op, inputs: tuple, attributes: tuple, outputs: tuple, in_place: bool) -> None:
         if not (in_place or op.is_view):
             self.storages.update(map(_memory, outputs))
 

@@ -12,7 +12,7 @@ conditions and runs its program). Most calls skip them: `Compiled.__call__` is a
 run sets, or drops if the value is None) and `outputs` (values in nested tuples, lists and dicts, among constants). A
 `Value` is a number; `layouts` maps it to shape, dtype, strides and device. There are two kinds of step:
 
-- `Step`: one op of `numod.ops` with its inputs (values, numbers, None), its parameters and its results. If `in_place`
+- `Step`: one op of `numod.ops` with its inputs (values, numbers, None), its attributes and its results. If `in_place`
   is set, the results overwrite existing values. If the op has `is_view`, the result aliases its input. `EMPTY` is
   uninitialized memory. An `Update` is an optimizer step; its numbers are read at every run (`ACTION`, an update of a
   learning-rate schedule, sets such numbers). A `Draw` among the inputs is the offset of a random stream, which advances

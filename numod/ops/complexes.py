@@ -28,11 +28,11 @@ class ComplexPart(Pointwise):
         super().__init__(name, body, {}, **options)
         self.rules, self.differentiable = rules, True
 
-    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+    def check(self, arguments: tuple, attributes: tuple, sizes: dict) -> str | None:
         """See `Op.check`. All rows but `direction` are also defined for real numbers."""
-        problem = super().check(arguments, parameters, sizes)
+        problem = super().check(arguments, attributes, sizes)
         kinds = tuple([argument if isinstance(argument, Layout) else type(argument) for argument in arguments])
-        if problem or self is not direction or self.types(kinds, parameters)[0].is_complex:
+        if problem or self is not direction or self.types(kinds, attributes)[0].is_complex:
             return problem
         return "it must compute with a complex dtype"
 
@@ -70,7 +70,7 @@ class ViewAsDtype(Op):
         super().__init__(name)
         self.gradients, self.rule = {"x": gradient}, rule
 
-    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+    def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
         (x,) = arguments
         shape, strides, dtype, _ = self.rule(x, 0)
         return Plan(layout(shape, dtype, x.device, strides), None)
@@ -110,7 +110,7 @@ def parts(x: object) -> tuple:
 def _product(op: Op) -> Callable:
     """The complex form of a matrix product or convolution, with an optional bias: four real products."""
 
-    def product(inputs: tuple, parameters: tuple) -> object:
+    def product(inputs: tuple, attributes: tuple) -> object:
         if len({input.dtype for input in inputs if input is not None}) > 1:
             kinds = " and ".join(str(input.dtype) for input in inputs if input is not None)
             raise RuntimeError(
@@ -120,8 +120,8 @@ def _product(op: Op) -> Callable:
         (a_real, a_imag), (b_real, b_imag) = parts(a), parts(b)
         no_bias = (None,) * len(bias)
         result = join.apply((
-            op.apply((a_real, b_real, *no_bias), parameters) - op.apply((a_imag, b_imag, *no_bias), parameters),
-            op.apply((a_real, b_imag, *no_bias), parameters) + op.apply((a_imag, b_real, *no_bias), parameters),
+            op.apply((a_real, b_real, *no_bias), attributes) - op.apply((a_imag, b_imag, *no_bias), attributes),
+            op.apply((a_real, b_imag, *no_bias), attributes) + op.apply((a_imag, b_real, *no_bias), attributes),
         ))  # fmt: skip
         return result if not bias or bias[0] is None else result + bias[0]
 
@@ -139,7 +139,7 @@ def _logaddexp(x: object, y: object) -> object:
 
 def _set_complex_form(row: Pointwise, function: Callable) -> None:
     """Compute a row of real numbers by `function` for complex tensors."""
-    row.complex_form = lambda inputs, parameters: function(*inputs)
+    row.complex_form = lambda inputs, attributes: function(*inputs)
 
 
 _set_complex_form(t.abs, magnitude)

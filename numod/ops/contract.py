@@ -1,7 +1,7 @@
 """The inputs and attributes of each op in a one-line notation, and the check of a call against it.
 
 Programs from files are checked before anything is planned. An op's `takes` lists its inputs, a semicolon, and its
-attributes in the order of `Op.parameters`:
+attributes in the order of `Op.attributes`:
 
     "x[n c *s] grid[n *t _]; mode=bilinear|nearest corners=flag orders=0..3^s"
 

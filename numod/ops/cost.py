@@ -25,7 +25,7 @@ from .update import Update
 _SOFTMAX = 4  # operations per element: maximum, difference, exponential, sum
 
 
-def multiply_adds(op: Op, inputs: tuple, parameters: tuple, results: tuple[Layout, ...]) -> int:
+def multiply_adds(op: Op, inputs: tuple, attributes: tuple, results: tuple[Layout, ...]) -> int:
     """Multiply-adds of products and convolutions by their definition; 0 for other ops.
 
     `inputs` and `results` are layouts, or types for numbers.
@@ -33,11 +33,11 @@ def multiply_adds(op: Op, inputs: tuple, parameters: tuple, results: tuple[Layou
     if isinstance(op, Linear):
         return results[0].size * inputs[0].shape[-1]
     if isinstance(op, Matmul):
-        return results[0].size * inputs[0].shape[-2 if parameters[0] else -1]
+        return results[0].size * inputs[0].shape[-2 if attributes[0] else -1]
     if isinstance(op, LinearGradient):  # of the weight, and of the input if it is wanted
         return inputs[0].size * inputs[1].shape[-1] * (1 + isinstance(inputs[2], Layout))
     if isinstance(op, Convolution):
-        _, weight, result = op.shapes(*inputs[:2], parameters)
+        _, weight, result = op.shapes(*inputs[:2], attributes)
         return prod(result) * prod(weight[1:])
     # scores = q @ k and out = weights @ v; backward: scores again, then d_q, d_k, d_v and d_weights
     if isinstance(op, (Attention, AttentionGradient)):
@@ -50,9 +50,9 @@ def multiply_adds(op: Op, inputs: tuple, parameters: tuple, results: tuple[Layou
     return 0
 
 
-def flops(op: Op, inputs: tuple, parameters: tuple, results: tuple[Layout, ...]) -> int:
+def flops(op: Op, inputs: tuple, attributes: tuple, results: tuple[Layout, ...]) -> int:
     """Floating-point operations of a call."""
-    products = multiply_adds(op, inputs, parameters, results)
+    products = multiply_adds(op, inputs, attributes, results)
     if products:
         if isinstance(op, LinearGradient):
             bias = inputs[0]
@@ -62,8 +62,8 @@ def flops(op: Op, inputs: tuple, parameters: tuple, results: tuple[Layout, ...])
             bias = None
         return 2 * products + (bias.size if bias is not None else 0)
     tensors = [input for input in inputs if isinstance(input, Layout)]
-    if isinstance(op, Update):  # the parameter is the number of members
-        return _update_functions(op) * sum(tensor.size for tensor in tensors[:: parameters[0]])
+    if isinstance(op, Update):  # the attribute is the number of members
+        return _update_functions(op) * sum(tensor.size for tensor in tensors[:: attributes[0]])
     if isinstance(op, Pointwise):
         return functions(op) * results[0].size
     if isinstance(op, FusedMapReduce):

@@ -5,7 +5,7 @@ what it needs, and with that what is saved for backward:
 
 - `g`: the gradient of the result; `grads` for an op of several results (None where a result has no gradient)
 - `out`: the result; `outs` or a result's name for an op of several results
-- the name of an input or of a parameter: its value
+- the name of an input or of an attribute: its value
 - `layout`: the layout of the input that is differentiated; `layouts`: those of all inputs
 - `wanted`: the names of the inputs whose gradients are needed
 - `recording`: whether the gradient will itself be differentiated
@@ -129,13 +129,13 @@ class BackwardPlan:
 class Packing:
     """How to pack an input ahead of time.
 
-    `op` with `parameters` packs the input at `position`; `product` is the op that takes the packed input as its last
+    `op` with `attributes` packs the input at `position`; `product` is the op that takes the packed input as its last
     one.
     """
 
     position: int
     op: Op
-    parameters: tuple
+    attributes: tuple
     product: Op
 
 
@@ -157,18 +157,18 @@ def nothing_to_do(*buffers: object) -> None:
 
 
 class Op:
-    """Base of all ops. Subclasses set `inputs`, `parameters` and `gradients` and implement `prepare`."""
+    """Base of all ops. Subclasses set `inputs`, `attributes` and `gradients` and implement `prepare`."""
 
     inputs: tuple[str, ...] = ()
-    parameters: tuple[str, ...] = ()
+    attributes: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()  # names of the results, if there are several
     # the number of leading results that are differentiable; None: all results of a floating dtype
     results_with_gradient: int | None = None
     gradients: dict = {}
     # gradients of several inputs at once, used instead of `gradients` if exactly these inputs require one
     joint: dict[tuple[str, ...], Callable] = {}
-    apply: Callable  # (inputs, parameters): runs the op on tensors; set by `core.apply`
-    # (inputs, parameters): computes the op for complex tensors, if its kernels do not or its gradients differ there
+    apply: Callable  # (inputs, attributes): runs the op on tensors; set by `core.apply`
+    # (inputs, attributes): computes the op for complex tensors, if its kernels do not or its gradients differ there
     complex_form: Callable | None = None
     is_view = False
     # whether 16-bit floats are converted to float32 first; false if the op's kernels read or only move them
@@ -189,16 +189,16 @@ class Op:
         _ops[id(self)] = self
         self.backward_plans: dict[tuple[int, int], BackwardPlan] = {}
 
-    def supports_half(self, arguments: tuple, parameters: tuple) -> bool:
+    def supports_half(self, arguments: tuple, attributes: tuple) -> bool:
         """Whether the op's kernels read these 16-bit floats, although `upcasts_half` is true."""
         return False
 
-    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+    def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
         """The plan for inputs described by `arguments`: a Layout for a tensor, a type for a number."""
         raise TypeError(f"{self.name} overwrites tensors; it returns no result")
 
     def prepare_into(
-        self, arguments: tuple, parameters: tuple, into: tuple[Layout, ...], over: tuple[int | None, ...]
+        self, arguments: tuple, attributes: tuple, into: tuple[Layout, ...], over: tuple[int | None, ...]
     ) -> Plan:
         """The plan that writes to existing tensors of layouts `into`; `over`: the position of the input that each of
         them is, or None.
@@ -209,7 +209,7 @@ class Op:
         self,
         name: str,
         arguments: tuple,
-        parameters: tuple,
+        attributes: tuple,
         loop: object,
         product: str,
         shape: tuple,
@@ -222,17 +222,17 @@ class Op:
         """
         return None
 
-    def prepack(self, arguments: tuple, parameters: tuple) -> Packing | None:
+    def prepack(self, arguments: tuple, attributes: tuple) -> Packing | None:
         """How to pack an input that is constant across calls; None if that gains nothing."""
         return None
 
-    def plan(self, arguments: list, parameters: tuple, into: tuple = (), over: tuple = ()) -> Plan:
+    def plan(self, arguments: list, attributes: tuple, into: tuple = (), over: tuple = ()) -> Plan:
         """Prepare and complete a plan."""
         arguments, era = tuple(arguments), _era
-        plan = self.prepare_into(arguments, parameters, into, over) if into else self.prepare(arguments, parameters)
+        plan = self.prepare_into(arguments, attributes, into, over) if into else self.prepare(arguments, attributes)
         plan.era = era
         plan.sort_arguments(arguments)
-        devices = (*parameters, *[getattr(argument, "device", None) for argument in arguments])
+        devices = (*attributes, *[getattr(argument, "device", None) for argument in arguments])
         if any(getattr(device, "type", None) == "meta" for device in devices):
             plan.launch = None if plan.launch is None else nothing_to_do
         return plan
@@ -244,17 +244,17 @@ class Op:
         if plan.era == _era:
             self.plans[key] = plan
 
-    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+    def check(self, arguments: tuple, attributes: tuple, sizes: dict) -> str | None:
         """The error of a call that fits `takes`, whose names have these `sizes`; None if the call is valid."""
         return None
 
-    def further_limits(self, arguments: tuple, parameters: tuple, sizes: dict) -> dict[int, int | tuple[int, int]]:
+    def further_limits(self, arguments: tuple, attributes: tuple, sizes: dict) -> dict[int, int | tuple[int, int]]:
         """Upper limits (exclusive) of the values of index inputs, by position, that `takes` cannot express. In a pair
         (limit, value), `value` is allowed too.
         """
         return {}
 
-    def known_values(self, parameters: tuple) -> dict[int, tuple[int, ...]]:
+    def known_values(self, attributes: tuple) -> dict[int, tuple[int, ...]]:
         """The values of inputs, by position, that attributes determine."""
         return {}
 
@@ -323,7 +323,7 @@ class Op:
             *(["outs"] if "outs" in needed else []),
         ]
         needs_attributes = any(name not in saved_names for name in needed)
-        saved_names += [*self.parameters, *range(count), "layouts", "wanted", "recording"] if needs_attributes else []
+        saved_names += [*self.attributes, *range(count), "layouts", "wanted", "recording"] if needs_attributes else []
         names_wanted = tuple(self.inputs[k] for k in wanted) if self.inputs else ()
         return BackwardPlan(
             keep,

@@ -91,14 +91,14 @@ class Pointwise(Op, Formula):
         inputs = " ".join(f"{name}#[*_]~:any" for name in self.inputs)
         return f"{inputs}; / compute=dtype? device=device shape=0..^* strides=0..^*?"
 
-    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+    def check(self, arguments: tuple, attributes: tuple, sizes: dict) -> str | None:
         """See `Op.check`."""
         if (
-            len(parameters) > 3
-            and parameters[3] is not None
-            and not layout(parameters[2], dtypes.bool_, parameters[1], parameters[3]).packed
+            len(attributes) > 3
+            and attributes[3] is not None
+            and not layout(attributes[2], dtypes.bool_, attributes[1], attributes[3]).packed
         ):
-            return f"attribute 'strides' must be without gaps, got {parameters[3]} for sizes {parameters[2]}"
+            return f"attribute 'strides' must be without gaps, got {attributes[3]} for sizes {attributes[2]}"
         for name, argument in zip(self.inputs, arguments):
             if name in self.integers and (
                 argument.dtype.kind not in "iu" if isinstance(argument, Layout) else type(argument) not in (int, bool)
@@ -108,25 +108,25 @@ class Pointwise(Op, Formula):
             isinstance(argument, complex) or (isinstance(argument, Layout) and argument.dtype.is_complex)
             for argument in arguments
         )
-        if complexes and parameters and parameters[0] is not None and not parameters[0].is_complex:
-            return f"attribute 'compute' must be complex as the inputs are, got {parameters[0]}"
+        if complexes and attributes and attributes[0] is not None and not attributes[0].is_complex:
+            return f"attribute 'compute' must be complex as the inputs are, got {attributes[0]}"
         tensors = any(isinstance(argument, Layout) for argument in arguments)
         return (
             None
-            if tensors or len(parameters) > 2
+            if tensors or len(attributes) > 2
             else "at least one input must be a tensor, or the attributes have a device and a shape"
         )
 
-    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+    def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
         tensors = [argument for argument in arguments if isinstance(argument, Layout)]
-        compute, result = self.types(arguments, parameters)
-        device = single_device(self.name, tensors) if tensors else parameters[1]
-        shape = broadcast_shapes(self.name, [tensor.shape for tensor in tensors]) if tensors else parameters[2]
+        compute, result = self.types(arguments, attributes)
+        device = single_device(self.name, tensors) if tensors else attributes[1]
+        shape = broadcast_shapes(self.name, [tensor.shape for tensor in tensors]) if tensors else attributes[2]
         out = layout(
             shape,
             result,
             device,
-            self._strides(tensors, shape) if tensors else parameters[3] if len(parameters) > 3 else None,
+            self._strides(tensors, shape) if tensors else attributes[3] if len(attributes) > 3 else None,
         )
         loop = self._loop(arguments, compute, result, None)
         return Plan(
@@ -148,10 +148,10 @@ class Pointwise(Op, Formula):
         return ordered_strides(shape, *[broadcast_strides(tensor, shape) for tensor in tensors])
 
     def prepare_into(
-        self, arguments: tuple, parameters: tuple, into: tuple[Layout, ...], over: tuple[int | None, ...]
+        self, arguments: tuple, attributes: tuple, into: tuple[Layout, ...], over: tuple[int | None, ...]
     ) -> Plan:
         tensors = [argument for argument in arguments if isinstance(argument, Layout)]
-        compute, result = self.types(arguments, parameters)
+        compute, result = self.types(arguments, attributes)
         (out,) = into
         shape = broadcast_shapes(self.name, [operand.shape for operand in (*tensors, out)])
         if shape != out.shape:
@@ -191,12 +191,12 @@ class Pointwise(Op, Formula):
 
         return checked, constants
 
-    def types(self, arguments: tuple, parameters: tuple = ()) -> tuple[DType, DType]:
+    def types(self, arguments: tuple, attributes: tuple = ()) -> tuple[DType, DType]:
         """Compute dtype and result dtype for layouts and number types.
 
         Raises RuntimeError for a dtype the op is not defined for.
         """
-        compute = parameters[0] if parameters else None
+        compute = attributes[0] if attributes else None
         if compute is None:
             values = [
                 argument
@@ -334,8 +334,8 @@ class OverComplex(Op):
         self.row, self.inputs, self.differentiable, self.defaults = row, row.inputs, row.differentiable, row.defaults
         self.prepare, self.prepare_into = row.prepare, row.prepare_into
 
-    def __call__(self, inputs: tuple, parameters: tuple) -> object:
-        return Op.apply(self, inputs, parameters)
+    def __call__(self, inputs: tuple, attributes: tuple) -> object:
+        return Op.apply(self, inputs, attributes)
 
     def gradient_of(self, position: int) -> Callable | None:
         rule = self.row.gradient_of(position)

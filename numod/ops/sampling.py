@@ -217,7 +217,7 @@ class Sample(Op):
         """See `Op.takes`."""
         return " ".join(f"{input}[*s]:f" for input in self.inputs[:-2]) + " seed#i offset#i;"
 
-    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+    def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
         return _plan(self.name, self.kernel, arguments[0], len(self.gradients), ", int64, int64")
 
 
@@ -228,7 +228,7 @@ class GammaGradient(Op):
     inputs = ("alpha", "value")
     gradients = dict.fromkeys(inputs, lambda g: no_derivative("a gamma variate"))
 
-    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+    def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
         return _plan(self.name, standard_gamma_gradient_kernel, arguments[0], 2, "")
 
 
@@ -241,11 +241,11 @@ class Permutation(Op):
     takes = "keys[n]:int64;"
     inputs, differentiable = ("keys",), False
 
-    def further_limits(self, arguments: tuple, parameters: tuple, sizes: dict) -> dict[int, int]:
+    def further_limits(self, arguments: tuple, attributes: tuple, sizes: dict) -> dict[int, int]:
         """See `Op.further_limits`."""
         return {0: 1 << 62}
 
-    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+    def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
         (keys,) = arguments
         if keys.device.type != "cpu":
             raise NotImplementedError(

@@ -37,11 +37,11 @@ class Update(Op):
         self.positions = tuple(map(self.inputs.index, writes))
         self._loops: dict[tuple, writer.Loop] = {}
 
-    def prepare_into(self, arguments: tuple, parameters: tuple, into: tuple[Layout, ...], over: tuple) -> Plan:
-        """A plan for `parameters[0]` members (a parameter, its gradient and its state): their tensors, then the numbers
+    def prepare_into(self, arguments: tuple, attributes: tuple, into: tuple[Layout, ...], over: tuple) -> Plan:
+        """A plan for `attributes[0]` members (a parameter, its gradient and its state): their tensors, then the numbers
         they share.
         """
-        (count,) = parameters
+        (count,) = attributes
         tensors = [argument for argument in arguments if isinstance(argument, Layout)]
         numbers = [argument for argument in arguments if not isinstance(argument, Layout)]
         size = len(tensors) // count

@@ -16,9 +16,9 @@ rows: dict[str, View] = {}
 
 
 class View(Op):
-    """A view by a rule `(layout, *parameters) -> (shape, strides, offset)`.
+    """A view by a rule `(layout, *attributes) -> (shape, strides, offset)`.
 
-    A gradient rule may take `g`, the input's `layout` and the parameters. `of_part`: whether the view may leave out
+    A gradient rule may take `g`, the input's `layout` and the attributes. `of_part`: whether the view may leave out
     elements.
     """
 
@@ -30,33 +30,33 @@ class View(Op):
         super().__init__(name)
         code = rule.__code__
         self.rule = rule
-        self.parameters = code.co_varnames[1 : code.co_argcount]
+        self.attributes = code.co_varnames[1 : code.co_argcount]
         self.takes = f"x[*s]~:any; {attributes}"
         self.of_part, self.gradients = gradient is None, {"x": gradient or self._scatter()}
 
-    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+    def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
         (x,) = arguments
-        shape, strides, offset = self.rule(x, *parameters)
+        shape, strides, offset = self.rule(x, *attributes)
         return Plan(layout(tuple(shape), x.dtype, x.device, tuple(strides)), None, offset=offset if x.size else 0)
 
-    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+    def check(self, arguments: tuple, attributes: tuple, sizes: dict) -> str | None:
         """See `Op.check`. Whether a view lies within its tensor's memory is checked in `graph.verify`."""
-        return _MISFITS[self.name](arguments[0], *parameters) if self.name in _MISFITS else None
+        return _MISFITS[self.name](arguments[0], *attributes) if self.name in _MISFITS else None
 
     def _scatter(self) -> Callable:
-        def gradient(g: object, layout: Layout, *parameters: object) -> object:
+        def gradient(g: object, layout: Layout, *attributes: object) -> object:
             d_x = g.new_zeros(layout.shape)
-            d_x._view(self, parameters).copy_(g)
+            d_x._view(self, attributes).copy_(g)
             return d_x
 
-        return _NamedArguments(gradient, ("g", "layout", *self.parameters))
+        return _NamedArguments(gradient, ("g", "layout", *self.attributes))
 
 
 class _NamedArguments:
     """A function of `*arguments` with the argument names that `Op` reads."""
 
-    def __init__(self, function: Callable, parameters: tuple[str, ...]) -> None:
-        self.function, self.argument_names = function, parameters
+    def __init__(self, function: Callable, attributes: tuple[str, ...]) -> None:
+        self.function, self.argument_names = function, attributes
 
     def __call__(self, *arguments: object) -> object:
         return self.function(*arguments)

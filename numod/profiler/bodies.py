@@ -35,8 +35,8 @@ def around(note: Callable, clock: Callable, plain: Callable, category: str, subj
 def around_record(plain: Callable, note: Callable) -> Callable:
     """A wrapper of `tape.record` that notes the new node's number, for the op that ends next on this thread."""
 
-    def record(op: Op, inputs: tuple, layouts: tuple, parameters: tuple, result: Tensor | tuple) -> None:
-        plain(op, inputs, layouts, parameters, result)
+    def record(op: Op, inputs: tuple, layouts: tuple, attributes: tuple, result: Tensor | tuple) -> None:
+        plain(op, inputs, layouts, attributes, result)
         node = (result[0] if op.outputs else result)._node
         if node is not None:
             note(0, "node_number", None, node.sequence, 0)
@@ -90,32 +90,32 @@ def around_node(plain: Callable, note: Callable, clock: Callable) -> Callable:
 # `clock` and `describe`
 
 
-def _apply(op: object, inputs: tuple, parameters: tuple = ()) -> object:
+def _apply(op: object, inputs: tuple, attributes: tuple = ()) -> object:
     start = clock()
-    result = plain(op, inputs, parameters)
+    result = plain(op, inputs, attributes)
     note(start, "op", op, None)
     return result
 
 
-def _apply_described(op: object, inputs: tuple, parameters: tuple = ()) -> object:
+def _apply_described(op: object, inputs: tuple, attributes: tuple = ()) -> object:
     start = clock()
-    result = plain(op, inputs, parameters)
+    result = plain(op, inputs, attributes)
     end = clock()
-    note(start, "op", describe(op, inputs, parameters, result if op.outputs else (result,)), None, end)
+    note(start, "op", describe(op, inputs, attributes, result if op.outputs else (result,)), None, end)
     return result
 
 
-def _apply_into(op: object, inputs: tuple, targets: tuple, parameters: tuple = ()) -> None:
+def _apply_into(op: object, inputs: tuple, targets: tuple, attributes: tuple = ()) -> None:
     start = clock()
-    plain(op, inputs, targets, parameters)
+    plain(op, inputs, targets, attributes)
     note(start, "op", op, None)
 
 
-def _apply_into_described(op: object, inputs: tuple, targets: tuple, parameters: tuple = ()) -> None:
+def _apply_into_described(op: object, inputs: tuple, targets: tuple, attributes: tuple = ()) -> None:
     start = clock()
-    plain(op, inputs, targets, parameters)
+    plain(op, inputs, targets, attributes)
     end = clock()
-    note(start, "op", describe(op, inputs, parameters, targets, False), None, end)
+    note(start, "op", describe(op, inputs, attributes, targets, False), None, end)
 
 
 def _apply_updates(op: object, members: list, numbers: Callable) -> None:

@@ -74,7 +74,7 @@ class Call(NamedTuple):
 
     op: Op | str
     inputs: tuple = ()
-    parameters: tuple = ()
+    attributes: tuple = ()
     results: tuple = ()
     stack: tuple[str, ...] = ()
     sizes: tuple[int, ...] = ()
@@ -168,12 +168,12 @@ class Watch:
         """The function that creates an op's Call. It runs for every op, so it looks up nothing."""
         calls, sizes, stack_id, stack = self._calls, self._sizes, self._stack_id, self.options.stack
 
-        def describe(op: Op, inputs: tuple, parameters: tuple, results: tuple, is_new: bool = True) -> Call:
+        def describe(op: Op, inputs: tuple, attributes: tuple, results: tuple, is_new: bool = True) -> Call:
             key = (
                 op,
                 is_new,
                 stack_id() if stack else 0,
-                parameters,
+                attributes,
                 *[getattr(input, "_layout", input.__class__) for input in inputs],
             )
             call = calls.get(key)
@@ -188,9 +188,9 @@ class Watch:
 
     def _call(self, key: tuple, results: tuple) -> Call:
         """The Call for a key, with the results' layouts and the buffers allocated, except by views and inner ops."""
-        op, is_new, _, parameters, *inputs = key
+        op, is_new, _, attributes, *inputs = key
         shape_fields = (
-            (tuple(inputs), parameters, tuple([result._layout for result in results]))
+            (tuple(inputs), attributes, tuple([result._layout for result in results]))
             if self.options.shapes
             else ((), (), ())
         )

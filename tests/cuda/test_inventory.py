@@ -62,7 +62,7 @@ def test_ops_without_a_kernel_raise(name: str) -> None:
     with pytest.raises(
         NotImplementedError, match=rf"linalg.{name}: there is no kernel for cuda:0; move the matrix with .cpu\(\) first"
     ):
-        factorization.prepare((matrix,) * len(factorization.inputs), (False,) * len(factorization.parameters))
+        factorization.prepare((matrix,) * len(factorization.inputs), (False,) * len(factorization.attributes))
 
 
 def test_permutations_say_so_too() -> None:

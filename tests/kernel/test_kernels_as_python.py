@@ -47,7 +47,7 @@ CPU = device("cpu")
 
 
 def in_python(kernel: Callable, values: dict) -> Callable:
-    """A launcher that calls the function itself; parameters that stand for several names take as many arguments as one
+    """A launcher that calls the function itself; attributes that stand for several names take as many arguments as one
     tuple.
     """
     kernel, values = specialize._unwrapped(kernel, values)
@@ -68,9 +68,9 @@ def in_python(kernel: Callable, values: dict) -> Callable:
     return launch
 
 
-def results(op: object, arrays: list[np.ndarray], parameters: tuple) -> list[np.ndarray]:
+def results(op: object, arrays: list[np.ndarray], attributes: tuple) -> list[np.ndarray]:
     kinds = {"float32": numod.float32, "int64": numod.int64, "int32": numod.int32}
-    plan = op.prepare(tuple(layout(array.shape, kinds[array.dtype.name], CPU) for array in arrays), parameters)
+    plan = op.prepare(tuple(layout(array.shape, kinds[array.dtype.name], CPU) for array in arrays), attributes)
     outs = plan.layout if isinstance(plan.layout, tuple) else (plan.layout,)
     made = [np.zeros(out.size, out.storage) for out in outs]
     plan.launch(*[array.ravel().copy() for array in arrays], *made, *plan.constants)
@@ -119,8 +119,8 @@ CASES = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_kernel_as_python(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    op, arrays, parameters = CASES[name]
-    compiled, ran = results(op, arrays, parameters), []
+    op, arrays, attributes = CASES[name]
+    compiled, ran = results(op, arrays, attributes), []
 
     def launcher(device: object, called: str, function: tuple, *rest: object) -> Callable:
         return function
@@ -135,7 +135,7 @@ def test_kernel_as_python(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         for module in MODULES:
             if hasattr(module, "specialized"):
                 patch.setattr(module, "specialized", specialized)
-        plain = results(op, arrays, parameters)
+        plain = results(op, arrays, attributes)
     assert name in ran
     for python, wanted in zip(plain, compiled):
         np.testing.assert_allclose(python, wanted, rtol=1e-5, atol=1e-6)

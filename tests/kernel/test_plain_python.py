@@ -41,13 +41,13 @@ def in_python(kernel: Callable, **values: object) -> Callable:
 
 
 def both(
-    monkeypatch: pytest.MonkeyPatch, op: object, arrays: list[np.ndarray], parameters: tuple
+    monkeypatch: pytest.MonkeyPatch, op: object, arrays: list[np.ndarray], attributes: tuple
 ) -> tuple[list, list, list[str]]:
     """The results of an op by its compiled kernel and by its function, and the names of the functions that ran."""
     layouts, ran = tuple(layout(array.shape, KINDS[array.dtype.name], CPU) for array in arrays), []
 
     def run() -> list[np.ndarray]:
-        plan = op.prepare(layouts, parameters)
+        plan = op.prepare(layouts, attributes)
         outs = plan.layout if isinstance(plan.layout, tuple) else (plan.layout,)
         results = [np.zeros(out.size, out.storage) for out in outs]
         plan.launch(*[array.ravel() for array in arrays], *results, *plan.constants)

@@ -139,7 +139,7 @@ def test_every_op_that_a_file_can_name_has_a_contract() -> None:
         assert parsed.any_count or tuple(input.name for input in parsed.inputs) == tuple(op.inputs), key
         assert isinstance(op, numod.ops.pointwise.Pointwise) or tuple(
             attribute.name for attribute in parsed.attributes
-        ) == tuple(op.parameters), key
+        ) == tuple(op.attributes), key
         for attribute in parsed.attributes:
             words = attribute.kind.split("|")
             assert (

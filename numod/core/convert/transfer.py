@@ -31,7 +31,7 @@ class Move(Op):
     It is recorded like any op, but carried out by the back ends, without a kernel.
     """
 
-    inputs, parameters = ("x",), ("device",)
+    inputs, attributes = ("x",), ("device",)
     gradients = {"x": lambda g, layout: g.to(device=layout.device)}
 
 
@@ -321,9 +321,9 @@ def is_shared(self: Tensor) -> bool:
     return self.is_cuda or type(getattr(memory, "obj", memory)) is mmap
 
 
-def apply_view(self: Tensor, op: View, parameters: tuple) -> Tensor:
+def apply_view(self: Tensor, op: View, attributes: tuple) -> Tensor:
     """Apply a view op given as an object, for gradients of views."""
-    return apply(op, (self,), parameters)
+    return apply(op, (self,), attributes)
 
 
 Tensor.numpy, Tensor.item, Tensor.tolist, Tensor._view, Tensor._observe = numpy, item, tolist, apply_view, observe

@@ -254,7 +254,7 @@ def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
 
 
 def _one_triangle(A: Tensor, uplo: str) -> tuple[tuple, tuple]:
-    """Inputs and parameters of the ops of symmetric matrices."""
+    """Inputs and attributes of the ops of symmetric matrices."""
     if uplo.upper() not in ("L", "U"):
         raise RuntimeError(f"Expected UPLO argument to be 'L' or 'U', but got {uplo}")
     return (expect_square("eigh", A),), (uplo.upper() == "L",)

@@ -72,7 +72,7 @@ class Recorder:
 
     # ---- events: ops and tensors
 
-    def __call__(self, op: Op, inputs: tuple, parameters: tuple, outputs: tuple, in_place: bool) -> None:
+    def __call__(self, op: Op, inputs: tuple, attributes: tuple, outputs: tuple, in_place: bool) -> None:
         """An op was called."""
         if isinstance(op, Move) and id(inputs[0]._storage) in self._constants:
             self.created(outputs[0], "values")
@@ -86,7 +86,7 @@ class Recorder:
             self._constants -= storages
         elif not op.is_view:
             self.created_storages |= storages
-        self.program.steps.append(Step(op, operands, parameters, results, in_place, line()))
+        self.program.steps.append(Step(op, operands, attributes, results, in_place, line()))
         if in_place:
             self.view_copies.propagate(storages)
 

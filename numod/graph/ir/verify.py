@@ -157,7 +157,7 @@ def _check_write(program: Program, step: Step, targets: list[Layout], label: str
 
 def _check_update(program: Program, step: Step, label: str) -> None:
     """Check an optimizer step whose numbers are among its inputs."""
-    shape = "its parameters must be (None, the count of its members, a tuple with 0.0 for each of its numbers)"
+    shape = "its attributes must be (None, the count of its members, a tuple with 0.0 for each of its numbers)"
     _expect(len(step.attributes) == 3, f"{label}: {shape}")
     _, count, kinds = step.attributes
     _expect(type(count) is int and count > 0 and type(kinds) is tuple, f"{label}: {shape}")

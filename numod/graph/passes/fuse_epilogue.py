@@ -42,12 +42,12 @@ class WithEpilogue(Op):
             outputs[self.product_result] = outputs[self.product_result]._replace(over="out")
         self.loop = writer.Loop(loop.loop.inputs, tuple(outputs), loop.loop.dtype)
 
-    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+    def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
         count = len(self.product.inputs)
         product_arguments = arguments[:count]
         tensors = [argument for argument in arguments[count:] if isinstance(argument, Layout)]
         make = self.product.with_epilogue(
-            self.name, product_arguments, parameters, self.loop, self.element, self.shape, tensors
+            self.name, product_arguments, attributes, self.loop, self.element, self.shape, tensors
         )
         n_product_tensors = sum(isinstance(product_argument, Layout) for product_argument in product_arguments)
         at = self.product_result

@@ -66,13 +66,13 @@ class Fused(Op):
         outputs = tuple(writer.Output(expressions[k], layout.dtype) for k, layout in zip(results, layouts))
         self.loop = writer.Loop(inputs, outputs, dtype)
 
-    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+    def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
         tensors = [argument for argument in arguments if isinstance(argument, Layout)]
         launch, constants = plan_loop(self.loop, self.name, self.layouts[0].device, tensors, self.layouts, self.shape)
         return Plan(self.layouts if self.outputs else self.layouts[0], launch, constants)
 
     def prepare_into(
-        self, arguments: tuple, parameters: tuple, into: tuple[Layout, ...], over: tuple[int | None, ...]
+        self, arguments: tuple, attributes: tuple, into: tuple[Layout, ...], over: tuple[int | None, ...]
     ) -> Plan:
         """Plan the loop with its only result written over an input."""
         tensors = [argument for argument in arguments if isinstance(argument, Layout)]

@@ -25,10 +25,10 @@ class FusedReduction(Op):
 
     upcasts_half, differentiable = False, False
 
-    def __init__(self, loop: Fused, row: Reduction, x: Layout, out: Layout, parameters: tuple) -> None:
+    def __init__(self, loop: Fused, row: Reduction, x: Layout, out: Layout, attributes: tuple) -> None:
         super().__init__(f"{loop.name}_{row.name}")
         self.rows, self.inputs, self.row, self.x, self.out = loop.rows, loop.inputs, row, x, out
-        fold, (output,) = row.fold(x, parameters[2]), loop.loop.outputs
+        fold, (output,) = row.fold(x, attributes[2]), loop.loop.outputs
         symbol = Symbol("x")
         element = (
             substitute(row.map(symbol), {symbol: output.expression})
@@ -40,7 +40,7 @@ class FusedReduction(Op):
         )
         self.loop = loop.loop
 
-    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+    def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
         n, outs, fold = self.x.size, self.out.size, self.fold
         # in a program for all sizes, a dimension of size 1 may be larger at another time
         if outs == 1 and not (self.out.ndim and for_all_sizes.get()):

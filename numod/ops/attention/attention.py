@@ -109,9 +109,9 @@ class _BlockedAttention(Op):
     float mask (…, L, S) or None; seed and offset of dropout.
     """
 
-    parameters = ("scale", "causal", "dropped")
+    attributes = ("scale", "causal", "dropped")
 
-    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+    def check(self, arguments: tuple, attributes: tuple, sizes: dict) -> str | None:
         """As `Op.check`."""
         query, mask = (arguments[self.inputs.index(name)] for name in ("query", "mask"))
         if len(sizes["b"]) > LEADS or 0 in (*sizes["b"], *(sizes[name] for name in "lesv")):
@@ -120,7 +120,7 @@ class _BlockedAttention(Op):
             )
         if isinstance(mask, Layout) and mask.dtype not in (dtypes.bool_, query.dtype):
             return f"mask must be of bool or {query.dtype}, got {mask.dtype}"
-        return None if 0.0 <= parameters[2] <= 1.0 else f"attribute 'dropped' must be from 0 to 1, got {parameters[2]}"
+        return None if 0.0 <= attributes[2] <= 1.0 else f"attribute 'dropped' must be from 0 to 1, got {attributes[2]}"
 
     def _cpu_plan(
         self,
@@ -130,7 +130,7 @@ class _BlockedAttention(Op):
         results: tuple[Layout, ...],
         tasks: int,
         parts: Callable,
-        parameters: tuple,
+        attributes: tuple,
     ) -> Plan:
         """Return the plan of a CPU kernel.
 
@@ -143,19 +143,19 @@ class _BlockedAttention(Op):
         panels = tiles.panel(width, lanes), tiles.panel(depth, lanes)
         scratch_sizes = tuple((workers * part, storage) for part in parts(block, *panels))
         numbers = (
-            *_numbers(inputs, mask_at, parameters),
+            *_numbers(inputs, mask_at, attributes),
             block,
             *panels[0],
             *(panels[1] if mask_at > 3 else ()),
             workers,
         )
         signature = _signature(storage, len(inputs) + len(results) - 1 + len(scratch_sizes), mask_at, len(numbers))
-        dropped = parameters[2]
+        dropped = attributes[2]
         source = _source(kernel, storage.itemsize, dropped > 0.0)
         work = prod(query.shape[:-1]) * count * (width + depth) // 4
         run = bind.launcher(query.device, self.name, source, signature, query.dtype, work, build.FAST_REDUCTION)
         scratch = query.device.backend.scratch
-        scale_and_dropout = _scale_and_dropout(parameters)
+        scale_and_dropout = _scale_and_dropout(attributes)
         split_mask = _mask_splitter(query, inputs[mask_at])
 
         def launch(*arguments: object) -> None:
@@ -166,7 +166,7 @@ class _BlockedAttention(Op):
         return Plan(results, launch)
 
     def _gpu_launcher(
-        self, kernel: Callable, inputs: tuple, mask_at: int, arrays: int, rows: int, parameters: tuple
+        self, kernel: Callable, inputs: tuple, mask_at: int, arrays: int, rows: int, attributes: tuple
     ) -> tuple[Callable, tuple]:
         """Return the launcher of a GPU kernel and its last arguments.
 
@@ -178,9 +178,9 @@ class _BlockedAttention(Op):
             "LINE": line, "ACROSS": 8, "THREADS": 64, "WIDE": runs, "STEP": 32 * runs,
             "SLICE": min(line, -(-max(depth, width) // 4) * 4),
             "DEPTHS": -(-depth // line), "PARTS": -(-width // line), "steps": _STEPS,
-            "DROPPED": int(parameters[2] > 0.0), "MASKED": _mask_kind(inputs[mask_at]),
+            "DROPPED": int(attributes[2] > 0.0), "MASKED": _mask_kind(inputs[mask_at]),
         }  # fmt: skip
-        source, numbers = written_out(specialized(kernel, **constants)), _numbers(inputs, mask_at, parameters)
+        source, numbers = written_out(specialized(kernel, **constants)), _numbers(inputs, mask_at, attributes)
         blocks = prod(query.shape[:-2]) * -(-rows // line)
         signature = _signature(query.storage, arrays, mask_at, len(numbers))
         run = bind.launcher(
@@ -193,7 +193,7 @@ class _BlockedAttention(Op):
             build.FAST_REDUCTION,
             (blocks, constants["THREADS"]),
         )
-        return run, (*numbers, *_scale_and_dropout(parameters))
+        return run, (*numbers, *_scale_and_dropout(attributes))
 
 
 class Attention(_BlockedAttention):
@@ -206,7 +206,7 @@ class Attention(_BlockedAttention):
     inputs, outputs = ("query", "key", "value", "mask", "seed", "offset"), ("out", "logsumexp")
     results_with_gradient = 1
 
-    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+    def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
         query, _, value, mask, *_ = arguments
         device = single_device(self.name, [argument for argument in arguments if isinstance(argument, Layout)])
         *lead, length, depth = query.shape
@@ -215,7 +215,7 @@ class Attention(_BlockedAttention):
             layout((*lead, length), query.dtype, device),
         )
         if device.type == "cuda":
-            run, constants = self._gpu_launcher(gpu_kernels.attention_block, arguments, 3, 7, length, parameters)
+            run, constants = self._gpu_launcher(gpu_kernels.attention_block, arguments, 3, 7, length, attributes)
             split_mask = _mask_splitter(query, mask)
 
             def launch(*buffers_and_seed: object) -> None:
@@ -228,7 +228,7 @@ class Attention(_BlockedAttention):
             return depth * block, block * panels[1], _ROWS * block, 3 * _CHUNK
 
         return self._cpu_plan(
-            cpu_kernels.attention_kernel, arguments, 3, results, prod(lead) * -(-length // _CHUNK), parts, parameters
+            cpu_kernels.attention_kernel, arguments, 3, results, prod(lead) * -(-length // _CHUNK), parts, attributes
         )
 
 
@@ -244,17 +244,17 @@ class AttentionGradient(_BlockedAttention):
     outputs = ("d_query", "d_key", "d_value")
     differentiable = False
 
-    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+    def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
         query, key, value = arguments[1:4]
         results = tuple(layout(tensor.shape, query.dtype, query.device) for tensor in (query, key, value))
         *lead, length, depth = query.shape
         width = value.shape[-1]
         if query.device.type == "cuda":
             rows, constants = self._gpu_launcher(
-                gpu_kernels.attention_backward_rows, arguments, 4, 10, length, parameters
+                gpu_kernels.attention_backward_rows, arguments, 4, 10, length, attributes
             )
             columns, _ = self._gpu_launcher(
-                gpu_kernels.attention_backward_columns, arguments, 4, 10, key.shape[-2], parameters
+                gpu_kernels.attention_backward_columns, arguments, 4, 10, key.shape[-2], attributes
             )
             split_mask = _mask_splitter(query, arguments[4])
             scratch_sizes = ((prod(lead) * length, query.storage),)
@@ -283,7 +283,7 @@ class AttentionGradient(_BlockedAttention):
             )
 
         return self._cpu_plan(
-            cpu_kernels.attention_gradient_kernel, arguments, 4, results, prod(lead), parts, parameters
+            cpu_kernels.attention_gradient_kernel, arguments, 4, results, prod(lead), parts, attributes
         )
 
 
@@ -295,7 +295,7 @@ def _steps(x: Layout | type) -> tuple[int, ...]:
     return (0,) * (LEADS - len(strides)) + (*strides, *x.strides[-2:])
 
 
-def _numbers(inputs: tuple, mask_at: int, parameters: tuple) -> tuple[int, ...]:
+def _numbers(inputs: tuple, mask_at: int, attributes: tuple) -> tuple[int, ...]:
     """The first integer arguments of the kernels: sizes, steps, the kind of mask (1: bool, 2: float), causal."""
     query, key, value, mask = inputs[mask_at - 3 : mask_at + 1]
     lead = (1,) * (LEADS + 2 - query.ndim) + tuple(query.shape[:-2])
@@ -309,7 +309,7 @@ def _numbers(inputs: tuple, mask_at: int, parameters: tuple) -> tuple[int, ...]:
         value.shape[-1],
         *steps,
         _mask_kind(mask),
-        int(parameters[1]),
+        int(attributes[1]),
     )
 
 
@@ -317,9 +317,9 @@ def _mask_kind(mask: Layout | type) -> int:
     return 0 if not isinstance(mask, Layout) else 1 if mask.dtype is dtypes.bool_ else 2
 
 
-def _scale_and_dropout(parameters: tuple) -> tuple[float, float]:
+def _scale_and_dropout(attributes: tuple) -> tuple[float, float]:
     """The last arguments of the kernels: scale and dropout probability."""
-    return float(parameters[0]), float(parameters[2])
+    return float(attributes[0]), float(attributes[2])
 
 
 def _signature(storage: object, arrays: int, mask_at: int, numbers: int) -> str:

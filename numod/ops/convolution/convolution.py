@@ -38,20 +38,20 @@ class Convolution(Op):
     it.
     """
 
-    parameters = ("stride", "padding", "dilation", "groups", "shape")
+    attributes = ("stride", "padding", "dilation", "groups", "shape")
 
     def __init__(self, name: str, inputs: tuple[str, ...], direct: Callable) -> None:
         super().__init__(name)
         self.inputs, self.direct = inputs, direct
 
-    def supports_half(self, arguments: tuple, parameters: tuple) -> bool:
+    def supports_half(self, arguments: tuple, attributes: tuple) -> bool:
         """See `Op.supports_half`."""
-        x, _, result = self.shapes(*arguments[:2], parameters)
+        x, _, result = self.shapes(*arguments[:2], attributes)
         return on_tensor_cores(arguments) and fits(x, result)
 
-    def shapes(self, first: Layout, second: Layout, parameters: tuple) -> tuple[tuple, tuple, tuple]:
+    def shapes(self, first: Layout, second: Layout, attributes: tuple) -> tuple[tuple, tuple, tuple]:
         """Shapes of x, weight and the result of the convolution; one of them is the shape of this op's result."""
-        stride, padding, dilation, groups, shape = parameters
+        stride, padding, dilation, groups, shape = attributes
         shapes = {self.inputs[0]: tuple(first.shape), self.inputs[1]: tuple(second.shape)}
         x, weight = shapes.get("x", shape), shapes.get("weight", shape)
         # `shape` may be smaller than computed: output padding can add a whole stride
@@ -68,13 +68,13 @@ class Convolution(Op):
             "groups=1.. shape=0..^*?"
         )
 
-    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+    def check(self, arguments: tuple, attributes: tuple, sizes: dict) -> str | None:
         """See `Op.check`."""
-        stride, padding, dilation, groups, shape = parameters
+        stride, padding, dilation, groups, shape = attributes
         rank = arguments[0].ndim
         if (
             not 3 <= rank <= 5
-            or any(len(parameter) != rank - 2 for parameter in (padding, dilation))
+            or any(len(sizes) != rank - 2 for sizes in (padding, dilation))
             or any(argument.ndim != rank for argument in arguments)
         ):
             return (
@@ -83,7 +83,7 @@ class Convolution(Op):
             )
         if (shape is None and self.inputs[0] != "x") or (shape is not None and len(shape) != rank):
             return f"attribute 'shape' must have {rank} sizes, got {shape}"
-        x, weight, result = self.shapes(*arguments, parameters)
+        x, weight, result = self.shapes(*arguments, attributes)
         fits = x[0] == result[0] and weight[0] == result[1] and weight[1] * groups == x[1] and weight[0] % groups == 0
         if not fits or any(
             not 0 <= n <= m for n, m in zip(result[2:], output_sizes(x[2:], weight[2:], stride, padding, dilation))
@@ -91,7 +91,7 @@ class Convolution(Op):
             return f"x {x}, weight {weight} and result {result} must fit each other with attribute 'groups' {groups}"
         return None
 
-    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+    def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
         first, second, *transformed = arguments
         if first.dtype is not second.dtype:
             raise RuntimeError(
@@ -102,14 +102,14 @@ class Convolution(Op):
             raise NotImplementedError(
                 f"\"{self.name}\" not implemented for 'Bool'; convert first, for example with .to(numod.float32)"
             )
-        x, weight, result = self.shapes(first, second, parameters)
+        x, weight, result = self.shapes(first, second, attributes)
         shape = {"convolution_input": x, "convolution_weight": weight}.get(self.name, result)
         out = layout(shape, first.dtype, single_device(self.name, [first, second]))
         if out.size == 0:
             return Plan(out, lambda *_: None)
         if out.device.type == "cpu" and out.dtype.is_floating_point and 0 not in (*x, *weight, *result):
-            return Plan(out, *self._fast(out, x, weight, result, parameters, None, bool(transformed)))
-        numbers = geometry(x, weight, result, *parameters[:4])
+            return Plan(out, *self._fast(out, x, weight, result, attributes, None, bool(transformed)))
+        numbers = geometry(x, weight, result, *attributes[:4])
         if out.device.backend.is_gpu and fits(x, result):
             return Plan(out, *block_launcher(self.name, out, numbers))
         return Plan(out, launcher(self.name, self.direct, out, (out.storage.name,) * 3, _work(result, weight)), numbers)
@@ -120,42 +120,42 @@ class Convolution(Op):
         x: tuple,
         weight: tuple,
         result: tuple,
-        parameters: tuple,
+        attributes: tuple,
         epilogue: Epilogue | None,
         is_transformed: bool,
     ) -> tuple[Callable, tuple]:
         """Launcher and constants of the kernel for floats on a CPU."""
-        numbers, work = geometry(x, weight, result, *parameters[:4]), _work(result, weight)
+        numbers, work = geometry(x, weight, result, *attributes[:4]), _work(result, weight)
         if suits(self.name, x, weight, out.storage.itemsize):
-            return planes_launcher(self.name, out, x, weight, result, parameters[:4], work, epilogue), ()
-        if is_transformed or self._by_winograd(out, x, weight, result, parameters[:4]):
+            return planes_launcher(self.name, out, x, weight, result, attributes[:4], work, epilogue), ()
+        if is_transformed or self._by_winograd(out, x, weight, result, attributes[:4]):
             return winograd_launcher(
-                self.name, out, x, weight, result, parameters[:4], work, epilogue, is_transformed
+                self.name, out, x, weight, result, attributes[:4], work, epilogue, is_transformed
             ), ()
         product = (
             None
             if self is convolution_weight
-            else product_launcher(self.name, out, x, weight, result, parameters[:4], epilogue)
+            else product_launcher(self.name, out, x, weight, result, attributes[:4], epilogue)
         )
         if product is not None:
             return product, ()
-        if self is convolution_input and folds(x, weight, result, parameters[0], parameters[3], tiles.host().rows):
-            return fold_launcher(out, numbers, weight, parameters[2]), ()
+        if self is convolution_input and folds(x, weight, result, attributes[0], attributes[3], tiles.host().rows):
+            return fold_launcher(out, numbers, weight, attributes[2]), ()
         if (
             self is convolution_input
-            and prod(parameters[0]) == 1
+            and prod(attributes[0]) == 1
             and (prod(weight[2:]) > 1 or prod(weight) <= _FEW_WEIGHTS)
         ):
-            return flipped_launcher(out, x, weight, result, parameters[:4], work), ()
-        return grid_launcher(self.name, out, numbers, weight, parameters[:4], work, epilogue), ()
+            return flipped_launcher(out, x, weight, result, attributes[:4], work), ()
+        return grid_launcher(self.name, out, numbers, weight, attributes[:4], work, epilogue), ()
 
-    def _by_winograd(self, out: Layout, x: tuple, weight: tuple, result: tuple, parameters: tuple) -> bool:
+    def _by_winograd(self, out: Layout, x: tuple, weight: tuple, result: tuple, attributes: tuple) -> bool:
         """Whether Winograd's method is expected to take at least 10 % less time than direct products.
 
         The unit is a vector of products of one channel and feature: 16 per tile of four outputs instead of 36. Measured
         transforms: 9 for a weight, 60 for a vector of tiles. For the weight's gradient it always pays.
         """
-        if not fits_winograd(x, weight, out, parameters):
+        if not fits_winograd(x, weight, out, attributes):
             return False
         if self is convolution_weight:
             return prod(result[2:]) > 1
@@ -165,13 +165,13 @@ class Convolution(Op):
         transforms = 9 + rows * -(-columns // lanes) * (60 / weight[0] + 60 / weight[1])
         return 16 * -(-rows * columns // lanes) + transforms < 0.9 * 9 * -(-images * height * width // lanes)
 
-    def prepack(self, arguments: tuple, parameters: tuple) -> Packing | None:
+    def prepack(self, arguments: tuple, attributes: tuple) -> Packing | None:
         """Weights that Winograd's method would transform in every call."""
         first, second = arguments
-        x, weight, result = self.shapes(first, second, parameters)
+        x, weight, result = self.shapes(first, second, attributes)
         supported = self is convolution and first.device.type == "cpu" and 0 not in (*x, *weight, *result)
         packs = supported and self._by_winograd(
-            layout(result, first.dtype, first.device), x, weight, result, parameters[:4]
+            layout(result, first.dtype, first.device), x, weight, result, attributes[:4]
         )
         return Packing(1, spread_weight, (), spread_convolution) if packs else None
 
@@ -179,7 +179,7 @@ class Convolution(Op):
         self,
         name: str,
         arguments: tuple,
-        parameters: tuple,
+        attributes: tuple,
         loop: writer.Loop,
         product: str,
         shape: tuple,
@@ -191,7 +191,7 @@ class Convolution(Op):
         stride along a plane.
         """
         first, second, *transformed = arguments
-        x, weight, result = self.shapes(first, second, parameters)
+        x, weight, result = self.shapes(first, second, attributes)
         steps = [broadcast_strides(tensor, shape) for tensor in tensors]
         sizes, ends = emit.collapse(shape[2:], [step[2:] for step in steps])
         if (
@@ -204,7 +204,7 @@ class Convolution(Op):
             return None
         epilogue = Epilogue(loop, product, tuple([(*step[:2], end[-1]) for step, end in zip(steps, ends)]))
         run, constants = self._fast(
-            layout(result, first.dtype, first.device), x, weight, result, parameters, epilogue, bool(transformed)
+            layout(result, first.dtype, first.device), x, weight, result, attributes, epilogue, bool(transformed)
         )
         return lambda inputs, out, arrays, numbers: run(*inputs, out, *constants, *arrays, *epilogue.sizes(), *numbers)
 
@@ -215,7 +215,7 @@ class SpreadWeight(Op):
     inputs = ("weight",)
     differentiable = portable = False
 
-    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+    def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
         (weight,) = arguments
         run, constants, size = weight_transformer(weight)
         return Plan(layout((size,), weight.dtype, weight.device), run, constants)
@@ -226,7 +226,7 @@ class SpreadConvolution(Convolution):
 
     differentiable = portable = False
 
-    def prepack(self, arguments: tuple, parameters: tuple) -> None:
+    def prepack(self, arguments: tuple, attributes: tuple) -> None:
         """None: the weight is packed already."""
 
 
@@ -258,7 +258,7 @@ def _gradient(op: Convolution, *order: str) -> Callable:
         tensors, (*attributes, layout) = values[:count], values[count:]
         return op.apply(tuple(tensor.contiguous() for tensor in tensors), (*attributes, tuple(layout.shape)))
 
-    gradient.argument_names = (*order, *Convolution.parameters[:4], "layout")
+    gradient.argument_names = (*order, *Convolution.attributes[:4], "layout")
     return gradient
 
 

@@ -159,18 +159,18 @@ def planes_launcher(
     x: tuple,
     weight: tuple,
     result: tuple,
-    parameters: tuple,
+    attributes: tuple,
     work: int,
     epilogue: Epilogue | None = None,
 ) -> Callable:
-    """A launcher of op's kernel that allocates its scratch memory. `parameters` are (stride, padding, dilation,
+    """A launcher of op's kernel that allocates its scratch memory. `attributes` are (stride, padding, dilation,
     groups).
     """
     back = op == "convolution_input"
     on_weight = op == "convolution_weight"
     lanes = tiles.host().lanes(out.storage.itemsize)
     source, target = (result, x) if back else (x, result)
-    stride, _, step, _ = parameters
+    stride, _, step, _ = attributes
     rows = max(1, min(target[2], _TILE // lanes // (target[3] + source[3])))
     needed = min(
         source[2],
@@ -192,7 +192,7 @@ def planes_launcher(
     kernel = depthwise_weight_kernel if on_weight else depthwise_kernel
     arrays = (*[storage.name] * 3, *(kind.name for _, kind in scratch))
     run = launcher("convolution", kernel, out, arrays, work, epilogue, build.FAST_POINTWISE, LANES=lanes)
-    constants = (*constants, *geometry(source, weight, target, *parameters))
+    constants = (*constants, *geometry(source, weight, target, *attributes))
     scratch = tuple(scratch)
     make = out.device.backend.scratch
 

@@ -45,11 +45,11 @@ def flip_weight(weight, flipped, groups, features, channels, taps):
                 flipped[uintp(target + tap)] = weight[uintp(last - tap)]
 
 
-def flipped_launcher(out: Layout, x: tuple, weight: tuple, result: tuple, parameters: tuple, work: int) -> Callable:
+def flipped_launcher(out: Layout, x: tuple, weight: tuple, result: tuple, attributes: tuple, work: int) -> Callable:
     """The input's gradient of a convolution with stride 1 by the forward kernel, so that only one kernel is
     compiled: g is convolved with the flipped weight.
     """
-    stride, padding, dilation, groups = parameters
+    stride, padding, dilation, groups = attributes
     shape = (x[1], weight[0] // groups, *weight[2:])
     borders = tuple(step * (taps - 1) - pad for taps, pad, step in zip(weight[2:], padding, dilation))
     numbers, flipped = geometry(result, shape, x, stride, borders, dilation, groups), (prod(weight), out.storage)
@@ -79,14 +79,14 @@ def grid_launcher(
     out: Layout,
     numbers: Geometry,
     weight: tuple,
-    parameters: tuple,
+    attributes: tuple,
     work: int,
     epilogue: Epilogue | None = None,
 ) -> Callable:
-    """A launcher of op's kernel that allocates its scratch memory. `parameters` are (stride, padding, dilation,
+    """A launcher of op's kernel that allocates its scratch memory. `attributes` are (stride, padding, dilation,
     groups).
     """
-    run, shared_by = _grid_kernel(op, out, numbers, weight, parameters, work, epilogue)
+    run, shared_by = _grid_kernel(op, out, numbers, weight, attributes, work, epilogue)
     make = out.device.backend.scratch
 
     def launch(first: object, second: object, result: object, *further: object) -> None:
@@ -101,7 +101,7 @@ def _grid_kernel(
     out: Layout,
     numbers: Geometry,
     weight: tuple,
-    parameters: tuple,
+    attributes: tuple,
     work: int,
     epilogue: Epilogue | None = None,
 ) -> tuple[Callable, Callable[[int], tuple]]:
@@ -114,9 +114,9 @@ def _grid_kernel(
     on_weight = op == "convolution_weight"
     storage = out.storage
     index = np.dtype("int64")
-    groups = parameters[3]
+    groups = attributes[3]
     channels = weight[1]
-    features = weight[0] // parameters[3]
+    features = weight[0] // attributes[3]
     lanes = tiles.host().lanes(out.storage.itemsize)
     few = (max(channels, features) if on_weight else channels if backward else features) <= FEW_ROWS
     tile_rows, taps = 1 if few else tiles.host().rows, prod(weight[1:])
@@ -148,7 +148,7 @@ def _grid_kernel(
                 tile,
                 (elements, index),
                 columns,
-                (prod(weight[2:]) + prod(parameters[0]) + 1, index),
+                (prod(weight[2:]) + prod(attributes[0]) + 1, index),
             )
         elif not on_weight:
             padded = 0 if features % tile_rows == 0 else groups * round_up(features, tile_rows) * taps

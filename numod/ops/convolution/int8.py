@@ -232,24 +232,24 @@ class ByteConvolution(Op):
         "stride=1..^2 padding=0..^2 dilation=1..^2 groups=1.. fill=int zero=int low=int high=int"
     )
     inputs = "x", "weight", "offset", "multiplier"
-    parameters = "stride", "padding", "dilation", "groups", "fill", "zero", "low", "high"
+    attributes = "stride", "padding", "dilation", "groups", "fill", "zero", "low", "high"
     differentiable = False
 
-    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+    def check(self, arguments: tuple, attributes: tuple, sizes: dict) -> str | None:
         """See `Op.check`."""
-        groups = parameters[3]
+        groups = attributes[3]
         if arguments[0].dtype not in (dtypes.int8, dtypes.uint8):
             return f"input 'x' must be of int8 or uint8, got {arguments[0].dtype}"
         if sizes["c"] != sizes["d"] * groups or sizes["o"] % groups:
             return f"filters {arguments[1].shape} in {groups} groups do not fit images {arguments[0].shape}"
         limits = dtypes.iinfo(arguments[0].dtype)
-        if any(not limits.min <= number <= limits.max for number in parameters[4:]):
-            return f"fill, zero, low and high must be integers of {arguments[0].dtype}, got {parameters[4:]}"
+        if any(not limits.min <= number <= limits.max for number in attributes[4:]):
+            return f"fill, zero, low and high must be integers of {arguments[0].dtype}, got {attributes[4:]}"
         return None
 
-    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+    def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
         x, weight = arguments[:2]
-        (stride, padding, dilation, groups, *limits), (n, h, w, c), (o, *taps, _) = parameters, x.shape, weight.shape
+        (stride, padding, dilation, groups, *limits), (n, h, w, c), (o, *taps, _) = attributes, x.shape, weight.shape
         out_sizes = [
             (size + 2 * pad - gap * (tap - 1) - 1) // step + 1
             for size, pad, gap, tap, step in zip((h, w), padding, dilation, taps, stride)

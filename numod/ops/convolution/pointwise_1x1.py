@@ -20,12 +20,12 @@ _AGAIN = 1 << 18
 
 
 def product_launcher(
-    op: str, out: Layout, x: tuple, weight: tuple, result: tuple, parameters: tuple, epilogue: Epilogue | None
+    op: str, out: Layout, x: tuple, weight: tuple, result: tuple, attributes: tuple, epilogue: Epilogue | None
 ) -> Callable | None:
     """A launcher of the products of the convolution or its input's gradient. None if it is not such a convolution,
     or if the implicit GEMM is faster.
     """
-    stride, _, _, groups = parameters
+    stride, _, _, groups = attributes
     features, channels = weight[:2]
     positions = prod(x[2:])
     back = op == "convolution_input"

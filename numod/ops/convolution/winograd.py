@@ -210,9 +210,9 @@ def winograd_weight_kernel(
                                         out[uintp(element_at)] = correlate_tap(g, x, element_at, conv)
 
 
-def fits(x: tuple, weight: tuple, out: Layout, parameters: tuple) -> bool:
+def fits(x: tuple, weight: tuple, out: Layout, attributes: tuple) -> bool:
     """Whether the kernels support a convolution and its gradients; larger ones would need much scratch memory."""
-    stride, padding, dilation, groups = parameters
+    stride, padding, dilation, groups = attributes
     plain = (
         len(x) == 4
         and tuple(weight[2:]) == (3, 3)
@@ -256,7 +256,7 @@ def winograd_launcher(
     x: tuple,
     weight: tuple,
     result: tuple,
-    parameters: tuple,
+    attributes: tuple,
     work: int,
     epilogue: Epilogue | None = None,
     is_transformed: bool = False,
@@ -266,9 +266,9 @@ def winograd_launcher(
     """
     on_weight, storage = op == "convolution_weight", out.storage
     sizes, plan, numbers = (
-        _of_weight(x, weight, result, parameters)
+        _of_weight(x, weight, result, attributes)
         if on_weight
-        else _of_result(op == "convolution_input", is_transformed, x, weight, result, parameters)
+        else _of_result(op == "convolution_input", is_transformed, x, weight, result, attributes)
     )
     kernel = winograd_weight_kernel if on_weight else winograd_kernel
     sizes_of_tiles = {
@@ -302,12 +302,12 @@ def winograd_launcher(
 
 
 def _of_result(
-    back: bool, is_transformed: bool, x: tuple, weight: tuple, result: tuple, parameters: tuple
+    back: bool, is_transformed: bool, x: tuple, weight: tuple, result: tuple, attributes: tuple
 ) -> tuple[tuple, NamedTuple, Geometry]:
     """Sizes of scratch memory, the plan and the geometry. The input's gradient convolves g with the flipped
     kernels, with a padding of 2 minus that of the convolution.
     """
-    stride, padding, dilation, groups = parameters
+    stride, padding, dilation, groups = attributes
     features, channels = weight[:2]
     steps, lanes = (TAPS * channels, TAPS), _lanes()
     if back:
@@ -359,7 +359,7 @@ def _of_result(
     return sizes, plan, geometry(x, (features, channels, *weight[2:]), result, stride, padding, dilation, groups)
 
 
-def _of_weight(x: tuple, weight: tuple, result: tuple, parameters: tuple) -> tuple[tuple, NamedTuple, Geometry]:
+def _of_weight(x: tuple, weight: tuple, result: tuple, attributes: tuple) -> tuple[tuple, NamedTuple, Geometry]:
     """Sizes of scratch memory, the plan and the geometry."""
     (features, channels), (high, wide), lanes = weight[:2], [-(-size // 2) for size in result[2:]], _lanes()
     whole, blocks, columns = x[0] * high, features // _FEATURES, channels + lanes
@@ -378,7 +378,7 @@ def _of_weight(x: tuple, weight: tuple, result: tuple, parameters: tuple) -> tup
     return (
         sizes,
         ChunkPlan(workers, chunks, together, rows, high, wide, columns, lines_size, taps_step, tiles_step, step),
-        geometry(x, weight, result, *parameters),
+        geometry(x, weight, result, *attributes),
     )
 
 

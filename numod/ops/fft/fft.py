@@ -33,7 +33,7 @@ class Transform(Op):
         self, name: str, rest: str, compute: Callable, length: Callable, complex_result: bool, gradient: Callable
     ) -> None:
         super().__init__(name)
-        self.parameters = ("dims", "norm", *rest.split())
+        self.attributes = ("dims", "norm", *rest.split())
         self.compute = compute
         self.length = length
         self.complex_result = complex_result
@@ -45,22 +45,22 @@ class Transform(Op):
         return f"x[*s]:{'f' if self is half_spectrum else 'c'}; dims=axis^* norm=forward|backward|ortho" + {
             "inverse": " inverse=flag",
             "n": " n=1..",
-        }.get(self.parameters[-1], "")
+        }.get(self.attributes[-1], "")
 
-    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+    def check(self, arguments: tuple, attributes: tuple, sizes: dict) -> str | None:
         """As `Op.check`."""
-        (x,), (dims, *_) = arguments, parameters
+        (x,), (dims, *_) = arguments, attributes
         if not x.ndim or not dims or len(set(dims)) < len(dims):
             return f"attribute 'dims' must be dimensions of x, each once, got {dims}"
-        if self is from_half and parameters[2] // 2 + 1 != x.shape[dims[-1]]:
+        if self is from_half and attributes[2] // 2 + 1 != x.shape[dims[-1]]:
             return (
-                f"attribute 'n' must fit the {x.shape[dims[-1]]} elements of dimension {dims[-1]}, got {parameters[2]}"
+                f"attribute 'n' must fit the {x.shape[dims[-1]]} elements of dimension {dims[-1]}, got {attributes[2]}"
             )
         return None
 
-    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+    def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
         (x,) = arguments
-        dims, norm, *rest = parameters
+        dims, norm, *rest = attributes
         shape = list(x.shape)
         shape[dims[-1]] = self.length(shape[dims[-1]], *rest)
         out = layout(tuple(shape), x.dtype.to_complex() if self.complex_result else x.dtype.to_real(), x.device)

@@ -90,10 +90,10 @@ class Cdist(Op):
     """Distances (batch, n, m) of dense x (batch, n, width) and y (batch, m, width); `p` from 0 to infinity."""
 
     takes = "x[b n w]:f y[b m w]; p=number"
-    inputs, parameters = ("x", "y"), ("p",)
+    inputs, attributes = ("x", "y"), ("p",)
 
-    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
-        (x, y), (p,) = arguments, parameters
+    def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
+        (x, y), (p,) = arguments, attributes
         out = layout((*x.shape[:2], y.shape[1]), x.dtype, single_device(self.name, [x, y]))
         return _distances(self.name, (x, y), out, (x.shape[1], y.shape[1], x.shape[2]), p, False)
 
@@ -102,12 +102,12 @@ class Pdist(Op):
     """Distances (n * (n - 1) / 2) of each row of a dense x (n, width) to the rows after it; `p` from 0 to infinity."""
 
     takes = "x[n w]:f; p=number"
-    inputs, parameters = ("x",), ("p",)
+    inputs, attributes = ("x",), ("p",)
 
-    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+    def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
         (x,), (n, width) = arguments, arguments[0].shape
         return _distances(
-            self.name, (x,), layout((n * (n - 1) // 2,), x.dtype, x.device), (n, n, width), *parameters, True
+            self.name, (x,), layout((n * (n - 1) // 2,), x.dtype, x.device), (n, n, width), *attributes, True
         )
 
 
@@ -115,10 +115,10 @@ class CdistGradient(Op):
     """The gradient of x for distances; takes y transposed. Not differentiable: then it is composed of other ops."""
 
     takes = "d_out[b n m]:f x[b n w] transposed[b w m] distance[b n m]; p=number"
-    inputs, parameters, differentiable = ("d_out", "x", "transposed", "distance"), ("p",), False
+    inputs, attributes, differentiable = ("d_out", "x", "transposed", "distance"), ("p",), False
 
-    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
-        (d_out, x, *_), (p,) = arguments, parameters
+    def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
+        (d_out, x, *_), (p,) = arguments, attributes
         out = layout(x.shape, x.dtype, x.device)
         return _plan(self.name, cdist_gradient_kernel, arguments, out, out.size, 1, (*d_out.shape[1:], x.shape[2]), p)
 

@@ -238,13 +238,13 @@ class GridSample(Op):
         "x[n c *s]:f grid[n *t r]; mode=nearest|bilinear|bicubic padding=zeros|border|reflection corners=flag "
         "orders=0..3^s"
     )
-    inputs, parameters = ("x", "grid"), ("mode", "padding", "corners", "orders")
+    inputs, attributes = ("x", "grid"), ("mode", "padding", "corners", "orders")
 
-    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+    def check(self, arguments: tuple, attributes: tuple, sizes: dict) -> str | None:
         """See `Op.check`."""
         return _size_error(sizes["s"], sizes)
 
-    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+    def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
         x, grid = arguments
         return _plan(
             self.name,
@@ -253,7 +253,7 @@ class GridSample(Op):
             layout((*x.shape[:2], *grid.shape[1:-1]), x.dtype, single_device(self.name, [x, grid])),
             x.shape,
             grid,
-            parameters,
+            attributes,
         )
 
 
@@ -264,17 +264,17 @@ class GridSpread(Op):
         "d_out[n c *t]:f grid[n *t r]; shape=0..^* mode=nearest|bilinear|bicubic padding=zeros|border|reflection "
         "corners=flag orders=0..3^t"
     )
-    inputs, parameters = ("d_out", "grid"), ("shape", *GridSample.parameters)
+    inputs, attributes = ("d_out", "grid"), ("shape", *GridSample.attributes)
 
-    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+    def check(self, arguments: tuple, attributes: tuple, sizes: dict) -> str | None:
         """See `Op.check`."""
-        shape = parameters[0]
+        shape = attributes[0]
         if shape[:2] != (sizes["n"], sizes["c"]):
             return f"attribute 'shape' must begin with {sizes['n']}, {sizes['c']}, got {shape}"
         return _size_error(shape[2:], sizes)
 
-    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
-        (d_out, grid), (shape, *rest) = arguments, parameters
+    def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
+        (d_out, grid), (shape, *rest) = arguments, attributes
         return _plan(
             self.name, spread_kernel, arguments, layout(shape, d_out.dtype, d_out.device), shape, grid, tuple(rest)
         )
@@ -290,16 +290,16 @@ class GridSlope(Op):
         "d_out[n c *t]:f x[n c *s] grid[n *t r]; mode=nearest|bilinear|bicubic padding=zeros|border|reflection "
         "corners=flag"
     )
-    inputs, parameters, differentiable = ("d_out", "x", "grid"), GridSample.parameters[:3], False
+    inputs, attributes, differentiable = ("d_out", "x", "grid"), GridSample.attributes[:3], False
 
-    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+    def check(self, arguments: tuple, attributes: tuple, sizes: dict) -> str | None:
         """See `Op.check`."""
         return _size_error(sizes["s"], sizes)
 
-    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+    def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
         _, x, grid = arguments
         return _plan(
-            self.name, slope_kernel, arguments, layout(grid.shape, x.dtype, x.device), x.shape, grid, (*parameters, ())
+            self.name, slope_kernel, arguments, layout(grid.shape, x.dtype, x.device), x.shape, grid, (*attributes, ())
         )
 
 
@@ -311,12 +311,12 @@ def _size_error(spatial: tuple, sizes: dict) -> str | None:
 
 
 def _plan(
-    name: str, kernel: Callable, arguments: tuple, out: Layout, shape: tuple, grid: Layout, parameters: tuple
+    name: str, kernel: Callable, arguments: tuple, out: Layout, shape: tuple, grid: Layout, attributes: tuple
 ) -> Plan:
     """A plan of one of the kernels, specialised for the modes and the number of spatial dimensions."""
     if out.size == 0:
         return Plan(out, lambda *_: None)
-    mode, padding, corners, orders = parameters
+    mode, padding, corners, orders = attributes
     (images, channels, *sizes), samples, taps = shape, prod(grid.shape[1:-1]), _TAPS[mode]
     axes, count, on_gpu, backend = len(sizes), taps ** len(sizes), out.device.backend.is_gpu, out.device.backend
     run = 1 if on_gpu else _RUN

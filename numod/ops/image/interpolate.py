@@ -85,12 +85,12 @@ class Resample(Op):
     """x resampled to `size` elements along `dim`, or if `back`, the gradient of that."""
 
     takes = "x[*s]:f index[m t]:int64 weight[m t]; dim=axis size=0.. back=flag"
-    inputs, parameters = ("x", "index", "weight"), ("dim", "size", "back")
+    inputs, attributes = ("x", "index", "weight"), ("dim", "size", "back")
     reusable = True
 
-    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+    def check(self, arguments: tuple, attributes: tuple, sizes: dict) -> str | None:
         """See `Op.check`."""
-        dim, size, back = parameters
+        dim, size, back = attributes
         m = (sizes["s"] or (1,))[dim] if back else size
         return (
             None
@@ -98,13 +98,13 @@ class Resample(Op):
             else f"attribute 'size' must fit {sizes['m']} places, got {size} for x of shape {sizes['s']}"
         )
 
-    def further_limits(self, arguments: tuple, parameters: tuple, sizes: dict) -> dict[int, int]:
+    def further_limits(self, arguments: tuple, attributes: tuple, sizes: dict) -> dict[int, int]:
         """See `Op.further_limits`."""
-        dim, size, back = parameters
+        dim, size, back = attributes
         return {1: size if back else sizes["s"][dim]}
 
-    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
-        (x, index, weight), (dim, size, back) = arguments, parameters
+    def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
+        (x, index, weight), (dim, size, back) = arguments, attributes
         out = layout((*x.shape[:dim], size, *x.shape[dim + 1 :]), x.dtype, single_device(self.name, [x, index, weight]))
         if out.size == 0:
             return Plan(out, lambda *_: None)

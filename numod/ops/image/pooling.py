@@ -57,11 +57,11 @@ class _Pool(Op):
     are the spatial sizes of the result.
     """
 
-    parameters = ("kernel", "stride", "padding", "dilation", "sizes")
+    attributes = ("kernel", "stride", "padding", "dilation", "sizes")
 
-    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+    def check(self, arguments: tuple, attributes: tuple, sizes: dict) -> str | None:
         """See `Op.check`."""
-        return _size_error(sizes["s"], _replaced(sizes["s"], parameters[4]), parameters)
+        return _size_error(sizes["s"], _replaced(sizes["s"], attributes[4]), attributes)
 
     def _plan(
         self,
@@ -70,14 +70,14 @@ class _Pool(Op):
         arrays: tuple[np.dtype, ...],
         x: tuple,
         out: tuple,
-        parameters: tuple,
+        attributes: tuple,
         numbers: tuple = (),
         scratch: tuple = (),
     ) -> Plan:
         """A plan for a kernel. `arrays`: storages of inputs and results; `scratch`: sizes and storages of scratch
         memory; x and out: shapes.
         """
-        result, pool = results if self.outputs else results[0], _pooling(x, out, parameters)
+        result, pool = results if self.outputs else results[0], _pooling(x, out, attributes)
         if results[0].size == 0:
             return Plan(result, lambda *_: None)
         constants = (*numbers, *pool)
@@ -97,11 +97,11 @@ class _Pool(Op):
 
         return Plan(result, launch if scratch else run, constants)
 
-    def _lines(self, x: Layout, parameters: tuple) -> tuple[tuple[int, int, int], tuple]:
+    def _lines(self, x: Layout, attributes: tuple) -> tuple[tuple[int, int, int], tuple]:
         """The numbers and scratch memory of a kernel that computes whole rows: folded rows, and a table of windows."""
-        window, stride, padding, step = (parameter[-1] for parameter in parameters[:4])
-        sizes = _three(parameters[4], 1)
-        workers, size = min(_WORKERS, prod(x.shape[: -len(parameters[0])]) * sizes[0] * sizes[1]), x.storage.itemsize
+        window, stride, padding, step = (attribute[-1] for attribute in attributes[:4])
+        sizes = _three(attributes[4], 1)
+        workers, size = min(_WORKERS, prod(x.shape[: -len(attributes[0])]) * sizes[0] * sizes[1]), x.storage.itemsize
         margin = max(pool_rows.MARGIN // size, padding)
         line = margin + pool_rows.reach(tiles.host().lanes(size), x.shape[-1], sizes[2], stride, window, step)
         return (workers, line, margin), ((workers * _BLOCK * line, x.storage), (3 * (sizes[0] + sizes[1]), _INDEX))
@@ -111,20 +111,20 @@ def _three(values: tuple, filler: int) -> tuple[int, ...]:
     return (filler,) * (3 - len(values)) + tuple(values)
 
 
-def _pooling(x: tuple, out: tuple, parameters: tuple) -> Pooling:
+def _pooling(x: tuple, out: tuple, attributes: tuple) -> Pooling:
     """The sizes of a pooling of these shapes."""
     window, stride, padding, dilation = (
-        _three(parameter, filler) for parameter, filler in zip(parameters, (1, 1, 0, 1))
+        _three(attribute, filler) for attribute, filler in zip(attributes, (1, 1, 0, 1))
     )
-    ndim = len(parameters[0])
+    ndim = len(attributes[0])
     return Pooling(
         prod(x[:-ndim]), *_three(x[-ndim:], 1), *window, *_three(out[-ndim:], 1), *stride, *padding, *dilation
     )
 
 
-def _by_lines(kernel: Callable, kind: str, parameters: tuple) -> Callable:
+def _by_lines(kernel: Callable, kind: str, attributes: tuple) -> Callable:
     """A kernel that computes whole rows, specialised for a stride and kind of windows."""
-    stride = parameters[1][-1]
+    stride = attributes[1][-1]
     primitive = fold_windows(kind, (stride or 1) if stride in (0, *pool_rows.STRIDES) else "any")
     return partial(kernel, fold_windows_of_row=primitive, BLOCK=_BLOCK, REGULAR=stride != 0)
 
@@ -134,13 +134,13 @@ def _replaced(shape: tuple, sizes: tuple) -> tuple[int, ...]:
     return (*shape[: -len(sizes)], *sizes)
 
 
-def _size_error(inner: tuple, outer: tuple, parameters: tuple) -> str | None:
+def _size_error(inner: tuple, outer: tuple, attributes: tuple) -> str | None:
     """An error message if windows over the last sizes of `inner` do not give those of `outer`, or if one begins after
     the last element; else None.
     """
-    kernel, stride, padding, dilation, sizes = parameters[:5]
+    kernel, stride, padding, dilation, sizes = attributes[:5]
     rank = len(sizes)
-    if not 1 <= rank <= min(3, len(inner)) or any(len(parameter) != rank for parameter in parameters[:4]):
+    if not 1 <= rank <= min(3, len(inner)) or any(len(attribute) != rank for attribute in attributes[:4]):
         return (
             f"attributes must have one entry for each of 1 to 3 dimensions, got kernel {kernel}, stride {stride}, "
             f"padding {padding} and sizes {sizes}"
@@ -178,18 +178,18 @@ class MaxPool(_Pool):
         )
     }
 
-    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+    def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
         (x,) = arguments
-        shape = _replaced(x.shape, parameters[4])
-        index = dtypes.int32 if prod(x.shape[-len(parameters[4]) :]) < 1 << 31 else dtypes.int64
+        shape = _replaced(x.shape, attributes[4])
+        index = dtypes.int32 if prod(x.shape[-len(attributes[4]) :]) < 1 << 31 else dtypes.int64
         results = layout(shape, x.dtype, x.device), layout(shape, index, x.device)
         kernel, numbers, scratch = partial(max_pool_kernel, LINES=not x.device.backend.is_gpu), (), ()
         if _in_lines(x) and index is dtypes.int32:
-            numbers, (folded, table) = self._lines(x, parameters)
-            kernel = _by_lines(max_pool_rows_with_indices, "argmax", parameters)
+            numbers, (folded, table) = self._lines(x, attributes)
+            kernel = _by_lines(max_pool_rows_with_indices, "argmax", attributes)
             scratch = (folded, (folded[0], index.storage), table)
         return self._plan(
-            kernel, results, (x.storage, x.storage, index.storage), x.shape, shape, parameters, numbers, scratch
+            kernel, results, (x.storage, x.storage, index.storage), x.shape, shape, attributes, numbers, scratch
         )
 
 
@@ -204,20 +204,20 @@ class MaxPoolValues(_Pool):
         )
     }
 
-    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+    def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
         (x,) = arguments
-        out = layout(_replaced(x.shape, parameters[4]), x.dtype, x.device)
+        out = layout(_replaced(x.shape, attributes[4]), x.dtype, x.device)
         if _in_lines(x):
             return self._plan(
-                _by_lines(max_pool_rows, "max", parameters),
+                _by_lines(max_pool_rows, "max", attributes),
                 (out,),
                 (x.storage, x.storage),
                 x.shape,
                 out.shape,
-                parameters,
-                *self._lines(x, parameters),
+                attributes,
+                *self._lines(x, attributes),
             )
-        both, empty = max_pool.prepare(arguments, parameters), x.device.empty
+        both, empty = max_pool.prepare(arguments, attributes), x.device.empty
         indices = both.layout[1]
         return Plan(
             out,
@@ -247,30 +247,30 @@ class PlaceGradient(_Pool):
         )
     }
 
-    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+    def check(self, arguments: tuple, attributes: tuple, sizes: dict) -> str | None:
         """See `Op.check`."""
-        kind = dtypes.int32 if prod(parameters[4]) < 1 << 31 else dtypes.int64
+        kind = dtypes.int32 if prod(attributes[4]) < 1 << 31 else dtypes.int64
         if arguments[1].dtype is not kind:
             return f"indices must be of {kind}, got {arguments[1].dtype}"
-        return _size_error(_replaced(sizes["s"], parameters[4]), sizes["s"], parameters)
+        return _size_error(_replaced(sizes["s"], attributes[4]), sizes["s"], attributes)
 
-    def further_limits(self, arguments: tuple, parameters: tuple, sizes: dict) -> dict[int, int | tuple[int, int]]:
+    def further_limits(self, arguments: tuple, attributes: tuple, sizes: dict) -> dict[int, int | tuple[int, int]]:
         """See `Op.further_limits`."""
-        return {1: (prod(parameters[4]), -1)}
+        return {1: (prod(attributes[4]), -1)}
 
-    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+    def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
         d_out, indices = arguments
-        out = layout(_replaced(d_out.shape, parameters[4]), d_out.dtype, d_out.device)
+        out = layout(_replaced(d_out.shape, attributes[4]), d_out.dtype, d_out.device)
         kernel = place_gradient_elements if d_out.device.backend.is_gpu else place_gradient_kernel
         return self._plan(
-            kernel, (out,), (d_out.storage, indices.storage, d_out.storage), out.shape, d_out.shape, parameters
+            kernel, (out,), (d_out.storage, indices.storage, d_out.storage), out.shape, d_out.shape, attributes
         )
 
 
 class AvgPool(_Pool):
     """Average pooling of a dense x or, if `backward`, its gradient. Each is the other's gradient."""
 
-    parameters = (*_Pool.parameters, "counts_borders", "divisor")
+    attributes = (*_Pool.attributes, "counts_borders", "divisor")
 
     def __init__(self, name: str, backward: bool) -> None:
         super().__init__(name)
@@ -285,16 +285,16 @@ class AvgPool(_Pool):
             "counts_borders=flag divisor=0.."
         )
 
-    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+    def check(self, arguments: tuple, attributes: tuple, sizes: dict) -> str | None:
         """See `Op.check`."""
-        ends = sizes["s"], _replaced(sizes["s"], parameters[4])
-        return _size_error(*(reversed(ends) if self.backward else ends), parameters)
+        ends = sizes["s"], _replaced(sizes["s"], attributes[4])
+        return _size_error(*(reversed(ends) if self.backward else ends), attributes)
 
-    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+    def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
         (x,) = arguments
-        out = layout(_replaced(x.shape, parameters[4]), x.dtype, x.device)
+        out = layout(_replaced(x.shape, attributes[4]), x.dtype, x.device)
         inner, outer = (out.shape, x.shape) if self.backward else (x.shape, out.shape)
-        numbers, scratch = (int(parameters[5]), parameters[6]), ()
+        numbers, scratch = (int(attributes[5]), attributes[6]), ()
         on_gpu = x.device.backend.is_gpu
         if not self.backward:
             kernel = partial(average_kernel, LINES=not on_gpu)
@@ -302,20 +302,20 @@ class AvgPool(_Pool):
             kernel = average_gradient_elements
         else:
             kernel = average_gradient_kernel
-        ndim = len(parameters[4])
+        ndim = len(attributes[4])
         # global pooling
-        whole = prod(outer[-ndim:]) == 1 and parameters[0] == tuple(inner[-ndim:]) and not any(parameters[2])
-        whole = whole and not parameters[6] and x.dtype.is_floating_point
+        whole = prod(outer[-ndim:]) == 1 and attributes[0] == tuple(inner[-ndim:]) and not any(attributes[2])
+        whole = whole and not attributes[6] and x.dtype.is_floating_point
         if whole and on_gpu and not self.backward:
             return reduction.mean.prepare((x,), (tuple(range(x.ndim - ndim, x.ndim)), True, None))
         if whole and not on_gpu:
             kernel = average_planes_gradient if self.backward else average_planes
         elif not self.backward and _in_lines(x):
-            line_numbers, scratch = self._lines(x, parameters)
-            kernel = _by_lines(average_pool_rows, "sum", parameters)
+            line_numbers, scratch = self._lines(x, attributes)
+            kernel = _by_lines(average_pool_rows, "sum", attributes)
             numbers = (*line_numbers, *numbers)
-            scratch = (*scratch, (parameters[4][-1], x.storage))
-        return self._plan(kernel, (out,), (x.storage, x.storage), inner, outer, parameters, numbers, scratch)
+            scratch = (*scratch, (attributes[4][-1], x.storage))
+        return self._plan(kernel, (out,), (x.storage, x.storage), inner, outer, attributes, numbers, scratch)
 
 
 def _gradient_by(op: Callable) -> Callable:

@@ -59,15 +59,15 @@ class Patches(Op):
     """
 
     takes = "x[n c *r]:buifc; sizes=0..^2 kernel=1..^2 counts=0..^2 dilation=1..^2 padding=0..^2 stride=1..^2 back=flag"
-    inputs, parameters = ("x",), ("sizes", "kernel", "counts", "dilation", "padding", "stride", "back")
+    inputs, attributes = ("x",), ("sizes", "kernel", "counts", "dilation", "padding", "stride", "back")
     gradients = {
         "x": lambda g, sizes, kernel, counts, dilation, padding, stride, back:
             patches.apply((g.contiguous(),), (sizes, kernel, counts, dilation, padding, stride, not back)),
     }  # fmt: skip
 
-    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+    def check(self, arguments: tuple, attributes: tuple, sizes: dict) -> str | None:
         """See `Op.check`."""
-        shape, kernel, counts, dilation, padding, stride, back = parameters
+        shape, kernel, counts, dilation, padding, stride, back = attributes
         expected = tuple(
             (n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in zip(shape, kernel, stride, padding, dilation)
         )
@@ -78,8 +78,8 @@ class Patches(Op):
         wanted = (counts[0] * counts[1],) if back else shape
         return None if sizes["r"] == wanted else f"x must end with sizes {wanted}, got {sizes['r']}"
 
-    def prepare(self, arguments: tuple[Layout], parameters: tuple) -> Plan:
-        (x,), (sizes, kernel, counts, *steps, back) = arguments, parameters
+    def prepare(self, arguments: tuple[Layout], attributes: tuple) -> Plan:
+        (x,), (sizes, kernel, counts, *steps, back) = arguments, attributes
         taps = kernel[0] * kernel[1]
         shape = (
             (x.shape[0], x.shape[1] // taps, *sizes) if back else (x.shape[0], x.shape[1] * taps, counts[0] * counts[1])

@@ -25,10 +25,10 @@ class Cat(Op):
     """Concatenation along `dim`; dtypes are promoted. Raises RuntimeError if other sizes differ."""
 
     takes = "*[*_]~:any; dim=axis"
-    parameters, upcasts_half = ("dim",), False
+    attributes, upcasts_half = ("dim",), False
 
-    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
-        (dim,) = parameters
+    def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
+        (dim,) = attributes
         first = arguments[0]
         for k, argument in enumerate(arguments):
             if argument.ndim != first.ndim:
@@ -78,19 +78,19 @@ class Stack(Cat):
 
     takes = "*[*s]~:any; dim=0.."
 
-    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+    def check(self, arguments: tuple, attributes: tuple, sizes: dict) -> str | None:
         """See `Op.check`."""
         return (
             None
-            if parameters[0] <= len(sizes["s"])
-            else f"attribute 'dim' must be at most {len(sizes['s'])}, got {parameters[0]}"
+            if attributes[0] <= len(sizes["s"])
+            else f"attribute 'dim' must be at most {len(sizes['s'])}, got {attributes[0]}"
         )
 
-    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
-        (dim,) = parameters
+    def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
+        (dim,) = attributes
         unsqueezed = lambda sizes: (*sizes[:dim], 1, *sizes[dim:])  # noqa: E731
         return super().prepare(
-            tuple(layout(unsqueezed(x.shape), x.dtype, x.device, unsqueezed(x.strides)) for x in arguments), parameters
+            tuple(layout(unsqueezed(x.shape), x.dtype, x.device, unsqueezed(x.strides)) for x in arguments), attributes
         )
 
     def _parts(self, wanted: list[int]) -> Callable:

@@ -59,12 +59,12 @@ def rolled_runs(x, out, outer, n, inner, first):
 class _Neighbours(Op):
     """Base: reorder x along neighbouring dimensions `dims`, which are treated as one."""
 
-    inputs, parameters, upcasts_half = ("x",), ("dims",), False
+    inputs, attributes, upcasts_half = ("x",), ("dims",), False
     kernels: tuple[Callable, Callable, Callable]  # for a GPU, for an inner size of 1, for others
 
-    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+    def check(self, arguments: tuple, attributes: tuple, sizes: dict) -> str | None:
         """See `Op.check`."""
-        (x,), (dims, *first) = arguments, parameters
+        (x,), (dims, *first) = arguments, attributes
         if not x.ndim or not dims or dims != tuple(range(dims[0], dims[-1] + 1)):
             return f"attribute 'dims' must be neighbouring dimensions, got {dims}"
         count = prod(x.shape[dims[0] : dims[-1] + 1])
@@ -74,8 +74,8 @@ class _Neighbours(Op):
             else None
         )
 
-    def prepare(self, arguments: tuple[Layout], parameters: tuple) -> Plan:
-        (x,), (dims, *numbers) = arguments, parameters
+    def prepare(self, arguments: tuple[Layout], attributes: tuple) -> Plan:
+        (x,), (dims, *numbers) = arguments, attributes
         out = layout(tuple(x.shape), x.dtype, x.device)
         sizes = tuple(map(prod, (x.shape[: dims[0]], x.shape[dims[0] : dims[-1] + 1], x.shape[dims[-1] + 1 :])))
         if out.size == 0:
@@ -103,7 +103,7 @@ class Roll(_Neighbours):
     """x from element `first` along `dims` on, 0 < first < n, then the elements before."""
 
     takes = "x[*s]:buifc; dims=axis^* first=1.."
-    parameters, kernels = ("dims", "first"), (rolled_elements, rolled_runs, rolled_runs)
+    attributes, kernels = ("dims", "first"), (rolled_elements, rolled_runs, rolled_runs)
     gradients = {
         "x": lambda g, dims, first: roll.apply((g.contiguous(),), (dims, prod(g.shape[dims[0] : dims[-1] + 1]) - first))
     }

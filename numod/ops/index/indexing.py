@@ -243,11 +243,11 @@ class CheckedIndex(Op):
     Parameters: the lowest valid index, the size, an index that is ignored, and the entry of the check in `report`.
     """
 
-    inputs, parameters, gradients, differentiable = ("index", "report"), ("low", "size", "ignored", "slot"), {}, False
+    inputs, attributes, gradients, differentiable = ("index", "report"), ("low", "size", "ignored", "slot"), {}, False
     reports = True
     portable = False  # it writes to memory of this process
 
-    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+    def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
         index, _ = arguments
         out = layout(index.shape, dtypes.int64, index.device)
         launch = bind.launcher(
@@ -258,25 +258,25 @@ class CheckedIndex(Op):
             dtypes.float64,
             index.size,
         )
-        return Plan(out, launch, (index.size, *parameters))
+        return Plan(out, launch, (index.size, *attributes))
 
 
 class Gather(Op):
-    """Elements of a dense x at int64 indices along parameter `dim`."""
+    """Elements of a dense x at int64 indices along the attribute `dim`."""
 
     takes = "x[*x]:any index[*i]:int64<dim; dim=axis"
-    inputs, parameters, upcasts_half = ("x", "index"), ("dim",), False
+    inputs, attributes, upcasts_half = ("x", "index"), ("dim",), False
 
     def __init__(self, name: str, kernel: Callable, gradient: Callable) -> None:
         super().__init__(name)
         self.kernel, self.gradients = kernel, {"x": gradient}
 
-    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+    def check(self, arguments: tuple, attributes: tuple, sizes: dict) -> str | None:
         """See `Op.check`."""
-        return differ_beside(sizes["x"], sizes["i"], parameters[0]) if self.kernel is gather_kernel else None
+        return differ_beside(sizes["x"], sizes["i"], attributes[0]) if self.kernel is gather_kernel else None
 
-    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
-        (x, index), (dim,) = arguments, parameters
+    def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
+        (x, index), (dim,) = arguments, attributes
         _check_index(self.name, index, x)
         shape = index.shape if self.kernel is gather_kernel else x.shape[:dim] + index.shape + x.shape[dim + 1 :]
         out = layout(tuple(shape), x.dtype, single_device(self.name, [x, index]))
@@ -305,21 +305,21 @@ class Scatter(Op):
     """Put source into a dense x in place, or add it, at int64 indices along `dim`. x and source have the same dtype."""
 
     takes = "x[*x]:any index[*i]:int64<dim source[*s]:any; dim=axis"
-    inputs, parameters = ("x", "index", "source"), ("dim",)
+    inputs, attributes = ("x", "index", "source"), ("dim",)
 
-    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+    def check(self, arguments: tuple, attributes: tuple, sizes: dict) -> str | None:
         """See `Op.check`."""
         slabs = self.kernels is _SLABS
         if slabs and len(sizes["i"]) > 1:
             return f"index must have one dimension, got {len(sizes['i'])}"
         if slabs:
-            n_indices, n_slabs = (sizes["i"] or (1,))[0], sizes["s"][parameters[0]] if sizes["s"] else 1
+            n_indices, n_slabs = (sizes["i"] or (1,))[0], sizes["s"][attributes[0]] if sizes["s"] else 1
             fits = n_indices == n_slabs
         else:
             fits = sizes["i"] == sizes["s"]
         if not fits:
             return f"index of shape {sizes['i']} and source of shape {sizes['s']} do not fit"
-        return differ_beside(sizes["x"], sizes["s"], parameters[0])
+        return differ_beside(sizes["x"], sizes["s"], attributes[0])
 
     def __init__(
         self, name: str, kernels: tuple[Callable, Callable], adds: bool, x_gradient: Callable, source_gradient: Callable
@@ -331,9 +331,9 @@ class Scatter(Op):
         self.kernels, self.adds, self.gradients = kernels, adds, {"x": x_gradient, "source": source_gradient}
 
     def prepare_into(
-        self, arguments: tuple, parameters: tuple, into: tuple[Layout, ...], over: tuple[int | None, ...]
+        self, arguments: tuple, attributes: tuple, into: tuple[Layout, ...], over: tuple[int | None, ...]
     ) -> Plan:
-        (x, index, source), (dim,) = arguments, parameters
+        (x, index, source), (dim,) = arguments, attributes
         _check_index(self.name, index, x, source)
         single_device(self.name, [x, index, source])
         if x.dtype is not source.dtype:
@@ -401,7 +401,7 @@ class Bag(Op):
     """
 
     takes = "x[n w]:buifc index[k]:int64<n bounds[b]:int64 share?[k]; mean=flag"
-    inputs, parameters = ("x", "index", "bounds", "share"), ("mean",)
+    inputs, attributes = ("x", "index", "bounds", "share"), ("mean",)
     gradients = {
         "x": lambda g, layout, index, bounds, share, mean: g.new_zeros(layout.shape).index_add_(
             0, index, _of_members(g, index, bounds, mean) * (1 if share is None else share.unsqueeze(1))
@@ -411,16 +411,16 @@ class Bag(Op):
         ),
     }
 
-    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+    def check(self, arguments: tuple, attributes: tuple, sizes: dict) -> str | None:
         """See `Op.check`."""
         return None if sizes["b"] else "bounds must have at least one element"
 
-    def further_limits(self, arguments: tuple, parameters: tuple, sizes: dict) -> dict[int, int]:
+    def further_limits(self, arguments: tuple, attributes: tuple, sizes: dict) -> dict[int, int]:
         """See `Op.further_limits`."""
         return {2: sizes["k"] + 1}
 
-    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
-        (x, index, bounds, share), (mean,) = arguments, parameters
+    def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
+        (x, index, bounds, share), (mean,) = arguments, attributes
         tensors = [x, index, bounds, *([share] if isinstance(share, Layout) else [])]
         _check_index(self.name, index, *tensors)
         out = layout((bounds.shape[0] - 1, x.shape[1]), x.dtype, single_device(self.name, tensors))
@@ -443,10 +443,10 @@ class BagBounds(Op):
     """
 
     takes = "offsets[n]:int64; length=0.. include_last=flag"
-    inputs, parameters, gradients, differentiable = ("offsets",), ("length", "include_last"), {}, False
+    inputs, attributes, gradients, differentiable = ("offsets",), ("length", "include_last"), {}, False
 
-    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
-        (offsets,), (length, include_last) = arguments, parameters
+    def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
+        (offsets,), (length, include_last) = arguments, attributes
         out = layout((offsets.size + (not include_last),), dtypes.int64, offsets.device)
         launch = bind.launcher(
             out.device,
@@ -472,19 +472,19 @@ class Nonzero(Op):
     """
 
     takes = "mask[*s]:bool before?[*s]:int64; total=0.."
-    inputs, parameters, gradients, differentiable = ("mask", "before"), ("total",), {}, False
+    inputs, attributes, gradients, differentiable = ("mask", "before"), ("total",), {}, False
 
-    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+    def check(self, arguments: tuple, attributes: tuple, sizes: dict) -> str | None:
         """See `Op.check`."""
         return (
             None
-            if parameters[0] <= arguments[0].size
-            else f"attribute 'total' must be at most {arguments[0].size}, got {parameters[0]}"
+            if attributes[0] <= arguments[0].size
+            else f"attribute 'total' must be at most {arguments[0].size}, got {attributes[0]}"
         )
 
-    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+    def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
         mask, _ = arguments
-        out = layout((parameters[0],), dtypes.int64, mask.device)
+        out = layout((attributes[0],), dtypes.int64, mask.device)
         if mask.size == 0:
             return Plan(out, lambda *_: None)
         on_gpu = mask.device.backend.is_gpu
@@ -496,7 +496,7 @@ class Nonzero(Op):
         return Plan(
             out,
             bind.launcher(mask.device, self.name, specialized(kernel), kinds, dtypes.float64, work),
-            (mask.size,) if on_gpu else (*parameters, mask.size),
+            (mask.size,) if on_gpu else (*attributes, mask.size),
         )
 
 

@@ -144,14 +144,14 @@ class Pad(Op):
     """
 
     takes = "x[*s]:buifc value#; before=int^s after=int^s mode=constant|reflect|replicate|circular"
-    inputs, parameters, gradients, upcasts_half = ("x", "value"), ("before", "after", "mode"), {"x": gradient}, False
+    inputs, attributes, gradients, upcasts_half = ("x", "value"), ("before", "after", "mode"), {"x": gradient}, False
 
-    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+    def check(self, arguments: tuple, attributes: tuple, sizes: dict) -> str | None:
         """See `Op.check`."""
-        return _misfit(sizes["s"], *parameters)
+        return _misfit(sizes["s"], *attributes)
 
-    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
-        x, (before, after, mode) = arguments[0], parameters
+    def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
+        x, (before, after, mode) = arguments[0], attributes
         shape = tuple(map(sum, zip(before, x.shape, after)))
         out = layout(shape, x.dtype, x.device)
         if out.size == 0:
@@ -170,20 +170,20 @@ class PadBack(Op):
     """The gradient of `Pad` in modes that repeat elements."""
 
     takes = "g[*s]:buifc; before=int^s after=int^s mode=constant|reflect|replicate|circular"
-    inputs, parameters = ("g",), ("before", "after", "mode")
+    inputs, attributes = ("g",), ("before", "after", "mode")
     gradients = {"g": lambda g, before, after, mode: pad.apply((g.contiguous(), 0), (before, after, mode))}
 
-    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+    def check(self, arguments: tuple, attributes: tuple, sizes: dict) -> str | None:
         """See `Op.check`."""
-        shape = tuple(m - a - b for m, a, b in zip(sizes["s"], *parameters[:2]))
+        shape = tuple(m - a - b for m, a, b in zip(sizes["s"], *attributes[:2]))
         return (
-            _misfit(shape, *parameters)
+            _misfit(shape, *attributes)
             if min(shape, default=0) >= 0
             else f"attributes 'before' and 'after' take more than {sizes['s']}"
         )
 
-    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
-        (g,), (before, after, mode) = arguments, parameters
+    def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
+        (g,), (before, after, mode) = arguments, attributes
         out = layout(tuple(m - a - b for m, a, b in zip(g.shape, before, after)), g.dtype, g.device)
         if out.size == 0:
             return Plan(out, lambda *_: None)

@@ -131,15 +131,15 @@ class ScatterReduce(Op):
     """x combined with source along `dim`; `reduce` is prod, amax or amin. x and source have the same dtype."""
 
     takes = "x[*x]:buifc index[*i]:int64<dim source[*i]; dim=axis reduce=prod|amax|amin"
-    inputs, parameters = ("x", "index", "source"), ("dim", "reduce")
+    inputs, attributes = ("x", "index", "source"), ("dim", "reduce")
     gradients = {("x", "source"): gradients}
 
-    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+    def check(self, arguments: tuple, attributes: tuple, sizes: dict) -> str | None:
         """See `Op.check`."""
-        return indexing.differ_beside(sizes["x"], sizes["i"], parameters[0])
+        return indexing.differ_beside(sizes["x"], sizes["i"], attributes[0])
 
-    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
-        (x, index, source), (dim, reduce) = arguments, parameters
+    def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
+        (x, index, source), (dim, reduce) = arguments, attributes
         out = layout(tuple(x.shape), x.dtype, single_device(self.name, [x, index, source]))
         if out.size == 0:
             return Plan(out, lambda *_: None)

@@ -30,25 +30,25 @@ class Cross(Op):
     """x cross y of dense tensors of equal shape and dtype, along `dim`, whose size is 3."""
 
     takes = "x[*s]:buifc y[*s]; dim=axis"
-    inputs, parameters = ("x", "y"), ("dim",)
+    inputs, attributes = ("x", "y"), ("dim",)
     gradients = {
         "x": lambda g, y, dim: cross.apply((y.conj(), g.contiguous()), (dim,)),
         "y": lambda g, x, dim: cross.apply((g.contiguous(), x.conj()), (dim,)),
     }
 
-    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+    def check(self, arguments: tuple, attributes: tuple, sizes: dict) -> str | None:
         """As `Op.check`."""
-        size = sizes["s"][parameters[0]] if sizes["s"] else 1
+        size = sizes["s"][attributes[0]] if sizes["s"] else 1
         return (
-            None if size == 3 else f"attribute 'dim' must be a dimension of size 3, got {parameters[0]} of size {size}"
+            None if size == 3 else f"attribute 'dim' must be a dimension of size 3, got {attributes[0]} of size {size}"
         )
 
-    def prepare(self, arguments: tuple[Layout, Layout], parameters: tuple[int]) -> Plan:
+    def prepare(self, arguments: tuple[Layout, Layout], attributes: tuple[int]) -> Plan:
         x, _ = arguments
         out = layout(tuple(x.shape), x.dtype, single_device(self.name, arguments))
         if out.size == 0:
             return Plan(out, lambda *_: None)
-        outer, _, inner = split(x.shape, *parameters)
+        outer, _, inner = split(x.shape, *attributes)
         text = specialized(cross_kernel, **ones(x, inner=inner))
         return Plan(
             out,

@@ -28,14 +28,14 @@ _RUN, _LANES = 16, 16
 _INT32, _INT64 = np.dtype(np.int32), np.dtype(np.int64)
 
 
-def launch(name: str, inputs: tuple[Layout, ...], results: tuple[Layout, ...], parameters: tuple) -> Callable | None:
+def launch(name: str, inputs: tuple[Layout, ...], results: tuple[Layout, ...], attributes: tuple) -> Callable | None:
     """Return a function that takes the buffers of inputs and results and fills the results; None if there is no kernel.
 
     The function returns None, or if a factorisation can fail, an array on the device: for each matrix 0, or the
     position at which it failed.
     """
     make = MAKERS.get(name)
-    return make and make(*inputs, results, *parameters)
+    return make and make(*inputs, results, *attributes)
 
 
 def _block_per_matrix(

@@ -33,7 +33,7 @@ _INPUT, _ATTRIBUTE = re.compile(r"(\w+)\["), re.compile(r"(\w+)=")  # the patter
 
 
 class Factorization(Op):
-    """`compute(*arrays, *parameters)` returns an array or a tuple, `shapes(*shapes, *parameters)` their shapes.
+    """`compute(*arrays, *attributes)` returns an array or a tuple, `shapes(*shapes, *attributes)` their shapes.
 
     `why`, for a factorisation that can fail, is the error message and a function of a matrix that returns the position
     of the failure. Inputs are dense, with equal batches.
@@ -51,38 +51,38 @@ class Factorization(Op):
         why: tuple[str, Callable] | None = None,
     ) -> None:
         super().__init__(name)
-        self.inputs, self.parameters = (tuple(pattern.findall(takes)) for pattern in (_INPUT, _ATTRIBUTE))
+        self.inputs, self.attributes = (tuple(pattern.findall(takes)) for pattern in (_INPUT, _ATTRIBUTE))
         self.takes, self.outputs = takes, tuple(outputs.split())
         self.compute, self.shapes, self.why = compute, shapes, why
 
-    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+    def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
         first = arguments[0]
         device = single_device(f"linalg.{self.name}", arguments)
-        shapes = self.shapes(*(tuple(argument.shape) for argument in arguments), *parameters)
+        shapes = self.shapes(*(tuple(argument.shape) for argument in arguments), *attributes)
         shapes = dict(zip(self.outputs, shapes)) if self.outputs else {self.name: shapes}
         results = tuple(
             layout(shape, _KINDS.get(f"{self.name}.{name}", lambda dtype: dtype)(first.dtype), device)
             for name, shape in shapes.items()
         )
         if device.type != "cpu":
-            return Plan(results if self.outputs else results[0], self._on_device(arguments, results, parameters))
+            return Plan(results if self.outputs else results[0], self._on_device(arguments, results, attributes))
 
         def launch(*buffers: np.ndarray) -> None:
             arrays = [data[: argument.size].reshape(argument.shape) for argument, data in zip(arguments, buffers)]
-            values = self.run(arrays, parameters)
+            values = self.run(arrays, attributes)
             for result, data, value in zip(results, buffers[len(arrays) :], values if self.outputs else (values,)):
                 data[: result.size].reshape(result.shape)[...] = value
 
         return Plan(results if self.outputs else results[0], launch)
 
-    def _on_device(self, arguments: tuple, results: tuple, parameters: tuple) -> Callable:
+    def _on_device(self, arguments: tuple, results: tuple, attributes: tuple) -> Callable:
         """The launch on a GPU. If the factorisation can fail, it waits for the result, as PyTorch does.
 
         Raises NotImplementedError if there is none.
         """
         device = results[0].device
         run = (
-            gpu.launch(self.name, arguments, results, parameters)
+            gpu.launch(self.name, arguments, results, attributes)
             if device.type == "cuda" and arguments[0].size
             else None
         )
@@ -95,7 +95,7 @@ class Factorization(Op):
             # raises for the placeholders of the graph compiler, which then calls this op eagerly, since it waits
             buffers[0].dtype  # noqa: B018
             if run is None:  # an empty matrix
-                values = self.run([np.empty(argument.shape, argument.storage) for argument in arguments], parameters)
+                values = self.run([np.empty(argument.shape, argument.storage) for argument in arguments], attributes)
                 for result, data, value in zip(
                     results, buffers[len(arguments) :], values if self.outputs else (values,)
                 ):
@@ -108,21 +108,21 @@ class Factorization(Op):
 
         return launch
 
-    def run(self, arrays: list[np.ndarray], parameters: tuple) -> object:
+    def run(self, arrays: list[np.ndarray], attributes: tuple) -> object:
         """Run the factorisation. If LAPACK fails, raises LinAlgError with the position as `info`."""
         try:
             with np.errstate(all="ignore"):
-                return blas.limited(self.compute, arrays, parameters)
+                return blas.limited(self.compute, arrays, attributes)
         except np.linalg.LinAlgError:
-            raise self._first_failure(arrays, parameters) from None
+            raise self._first_failure(arrays, attributes) from None
         except MemoryError as error:
             raise OutOfMemoryError(f"linalg.{self.name}: {error}") from None
 
-    def _first_failure(self, arrays: list[np.ndarray], parameters: tuple) -> LinAlgError:
+    def _first_failure(self, arrays: list[np.ndarray], attributes: tuple) -> LinAlgError:
         """The error for the first matrix of the batch for which LAPACK fails."""
         for number, index in enumerate(np.ndindex(*arrays[0].shape[:-2])):  # noqa: B007  used below
             try:
-                blas.limited(self.compute, [array[index] for array in arrays], parameters)
+                blas.limited(self.compute, [array[index] for array in arrays], attributes)
             except np.linalg.LinAlgError:
                 break
         return self.refusal(number if index else None, blas.limited(self.why[1], [arrays[0][index]]))

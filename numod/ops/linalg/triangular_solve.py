@@ -126,16 +126,16 @@ class Substitution(Op):
     """
 
     takes = "a[*b n n]:fc b[*b n _]; upper=flag unit=flag"
-    inputs, parameters = ("a", "b"), ("upper", "unit")
+    inputs, attributes = ("a", "b"), ("upper", "unit")
 
-    def prepare(self, arguments: tuple[Layout, Layout], parameters: tuple) -> Plan:
+    def prepare(self, arguments: tuple[Layout, Layout], attributes: tuple) -> Plan:
         a, b = arguments
         out = layout(tuple(b.shape), b.dtype, single_device(self.name, [a, b]))
         if out.size == 0:
             return Plan(out, lambda *_: None)
         n, columns = b.shape[-2:]
         if b.device.backend.is_gpu and n > block_reduce.panel_columns(b):
-            return Plan(out, self._by_blocks(b, *map(int, parameters)))
+            return Plan(out, self._by_blocks(b, *map(int, attributes)))
         width, signature = 1 if b.device.backend.is_gpu else min(columns, _COLUMNS), bind.signature(b, b, b, numbers=7)
         launch = bind.launcher(
             b.device,
@@ -147,7 +147,7 @@ class Substitution(Op):
             build.FAST_REDUCTION,
         )
         return Plan(
-            out, launch, (b.size // (n * columns), n, columns, *map(int, parameters), width, -(-columns // width))
+            out, launch, (b.size // (n * columns), n, columns, *map(int, attributes), width, -(-columns // width))
         )
 
     def _by_blocks(self, b: Layout, upper: int, unit: int) -> Callable:

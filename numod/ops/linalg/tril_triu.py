@@ -65,10 +65,10 @@ class Band(Op):
     """Dense matrices (..., M, N) with 0 outside of the diagonals from `low` to `high`. The gradient is masked alike."""
 
     takes = "x[*b m n]:buifc; low=int high=int"
-    inputs, parameters, upcasts_half = ("x",), ("low", "high"), False
+    inputs, attributes, upcasts_half = ("x",), ("low", "high"), False
     gradients = {"x": lambda g, low, high: band.apply((g.contiguous(),), (low, high))}
 
-    def prepare(self, arguments: tuple[Layout], parameters: tuple) -> Plan:
+    def prepare(self, arguments: tuple[Layout], attributes: tuple) -> Plan:
         (x,) = arguments
         out = layout(tuple(x.shape), x.dtype, x.device)
         if out.size == 0:
@@ -78,7 +78,7 @@ class Band(Op):
         launch = bind.launcher(
             x.device, self.name, specialized(kernel), bind.signature(x, x, numbers=5), x.dtype, x.size
         )
-        return Plan(out, launch, (x.size // n, m, n, *(min(max(parameter, -m), n) for parameter in parameters)))
+        return Plan(out, launch, (x.size // n, m, n, *(min(max(attribute, -m), n) for attribute in attributes)))
 
 
 class Triangle(Op):
@@ -88,14 +88,14 @@ class Triangle(Op):
     """
 
     takes = "; dtype=dtype device=device rows=0.. columns=0.. diagonal=int upper=flag"
-    parameters, gradients, differentiable = ("dtype", "device", "rows", "columns", "diagonal", "upper"), {}, False
+    attributes, gradients, differentiable = ("dtype", "device", "rows", "columns", "diagonal", "upper"), {}, False
 
-    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+    def check(self, arguments: tuple, attributes: tuple, sizes: dict) -> str | None:
         """As `Op.check`."""
-        return None if parameters[0].kind in "ui" else f"attribute 'dtype' must be of integers, got {parameters[0]}"
+        return None if attributes[0].kind in "ui" else f"attribute 'dtype' must be of integers, got {attributes[0]}"
 
-    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
-        dtype, device, rows, columns, offset, upper = parameters
+    def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
+        dtype, device, rows, columns, offset, upper = attributes
         offset = min(max(offset, -rows - 1), columns)
         # of row + offset + 1, clipped to 0 … columns
         count = _clipped_sum(offset + rows, columns) - _clipped_sum(offset, columns)

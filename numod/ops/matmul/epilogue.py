@@ -64,10 +64,10 @@ class Epilogue:
             return starts + loop
 
         prologue = writer.converted_numbers(self.loop)
-        text = inlined_call(source, "EPILOGUE", statements, self._parameters(steps), prologue)
+        text = inlined_call(source, "EPILOGUE", statements, self._parameter_names(steps), prologue)
         return "".join(outlined) + text
 
-    def _parameters(self, steps: dict[writer.Input, tuple]) -> list[str]:
+    def _parameter_names(self, steps: dict[writer.Input, tuple]) -> list[str]:
         """The names of the kernel's further parameters."""
         return [
             *(_array(*item) for item in steps.items()),

@@ -101,7 +101,7 @@ class ByteProduct(Op):
     takes = "a[m k]~:any b[k n]~:int8;"
     inputs, differentiable = ("a", "b"), False
 
-    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+    def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
         a, b = arguments
         _check(a, b)
         out = layout((a.shape[0], b.shape[1]), dtypes.int32, single_device("_int_mm", [a, b]))

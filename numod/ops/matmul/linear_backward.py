@@ -50,7 +50,7 @@ class LinearGradient(Op):
     takes = "given[*l o]:f x[*l i] weight?[o i];"
     inputs, outputs, differentiable = ("given", "x", "weight"), ("d_x", "d_weight", "d_bias"), False
 
-    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+    def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
         g, x, weight = arguments
         (*leading, outputs), size, with_x = g.shape, x.shape[-1], isinstance(weight, Layout)
         results = (

@@ -206,35 +206,35 @@ class Matmul(Op):
     """
 
     takes = "a[*a _]~:buifc b[*b _]~; transpose_a=flag transpose_b=flag"
-    inputs, parameters = ("a", "b"), ("transpose_a", "transpose_b")
+    inputs, attributes = ("a", "b"), ("transpose_a", "transpose_b")
     gradients = {"a": _gradient_a, "b": _gradient_b}
 
-    def supports_half(self, arguments: tuple, parameters: tuple) -> bool:
+    def supports_half(self, arguments: tuple, attributes: tuple) -> bool:
         """As `Op.supports_half`."""
         return on_tensor_cores(arguments)
 
-    def factors(self, arguments: tuple, parameters: tuple) -> tuple[Layout, Layout, None]:
+    def factors(self, arguments: tuple, attributes: tuple) -> tuple[Layout, Layout, None]:
         """The layouts of the factors, with transposes applied, and no bias."""
-        a, b = _matrices(arguments, parameters)
+        a, b = _matrices(arguments, attributes)
         return _with_joined_rows(a) if b.ndim == 2 else a, b, None
 
-    def shape(self, arguments: tuple, parameters: tuple) -> tuple[int, ...]:
+    def shape(self, arguments: tuple, attributes: tuple) -> tuple[int, ...]:
         """The shape of the product. Raises RuntimeError if shapes or dtypes of its factors do not fit."""
-        a, b = _matrices(arguments, parameters)
+        a, b = _matrices(arguments, attributes)
         _check_factors("matmul", a, b, b.shape[-2])
         rows, columns = (size[:1] if x.ndim > 1 else () for size, x in zip((a.shape[-2:], b.shape[-1:]), arguments))
         return *broadcast_shapes("matmul", [a.shape[:-2], b.shape[:-2]]), *rows, *columns
 
-    def prepack(self, arguments: tuple, parameters: tuple) -> Packing | None:
+    def prepack(self, arguments: tuple, attributes: tuple) -> Packing | None:
         """Pack a second matrix of two dimensions that tiles would transpose or pack at every call."""
-        a, b, _ = self.factors(arguments, parameters)
+        a, b, _ = self.factors(arguments, attributes)
         return (
-            Packing(1, pack_columns, (parameters[1],), packed_matmul)
+            Packing(1, pack_columns, (attributes[1],), packed_matmul)
             if a.ndim == b.ndim == 2 and takes_panels(a, b)
             else None
         )
 
-    def with_epilogue(self, name: str, arguments: tuple, parameters: tuple, *end: object) -> Callable | None:
+    def with_epilogue(self, name: str, arguments: tuple, attributes: tuple, *end: object) -> Callable | None:
         """As `Op.with_epilogue`.
 
         None if the product does not use tiles, or the tensors do not have constant steps along its rows.
@@ -242,32 +242,32 @@ class Matmul(Op):
         return (
             None
             if arguments[0].ndim == 1 or arguments[1].ndim == 1
-            else tiled_with_epilogue(name, self.factors(arguments, parameters), *end)
+            else tiled_with_epilogue(name, self.factors(arguments, attributes), *end)
         )
 
-    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+    def check(self, arguments: tuple, attributes: tuple, sizes: dict) -> str | None:
         """As `Op.check`."""
         wrong_flag = next(
             (
                 name
-                for name, argument, flag in zip(self.parameters, arguments, parameters)
+                for name, argument, flag in zip(self.attributes, arguments, attributes)
                 if flag and argument.ndim < 2
             ),
             None,
         )
         return wrong_flag and f"attribute {wrong_flag!r} must be False for a vector"
 
-    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
-        out = layout(self.shape(arguments, parameters), arguments[0].dtype, single_device("matmul", arguments))
+    def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
+        out = layout(self.shape(arguments, attributes), arguments[0].dtype, single_device("matmul", arguments))
         if out.size == 0:
             return Plan(out, lambda *_: None)
-        a, b, _ = self.factors(arguments, parameters)
+        a, b, _ = self.factors(arguments, attributes)
         return Plan(out, *_batched_product(self.name, a, b, broadcast_shapes("matmul", [a.shape[:-2], b.shape[:-2]])))
 
 
-def _matrices(arguments: tuple, parameters: tuple) -> tuple[Layout, Layout]:
+def _matrices(arguments: tuple, attributes: tuple) -> tuple[Layout, Layout]:
     """The factors with the transposes of the flags applied, a vector as a row on the left or a column on the right."""
-    a, b = (_transposed(argument) if flag else argument for argument, flag in zip(arguments, parameters))
+    a, b = (_transposed(argument) if flag else argument for argument, flag in zip(arguments, attributes))
     a = a if a.ndim > 1 else layout((1, *a.shape), a.dtype, a.device, (a.size * a.strides[0], *a.strides))
     return a, b if b.ndim > 1 else layout((*b.shape, 1), b.dtype, b.device, (*b.strides, 1))
 
@@ -333,12 +333,12 @@ class Linear(Op):
     joint = joint_gradients(gradients)
     supports_half, with_epilogue = Matmul.supports_half, Matmul.with_epilogue
 
-    def factors(self, arguments: tuple, parameters: tuple) -> tuple[Layout, Layout, Layout | None]:
+    def factors(self, arguments: tuple, attributes: tuple) -> tuple[Layout, Layout, Layout | None]:
         """The layouts of the factors, the weight transposed, and the bias."""
         x, weight, bias = arguments
         return _with_joined_rows(x), _transposed(weight), bias if isinstance(bias, Layout) else None
 
-    def shape(self, arguments: tuple, parameters: tuple) -> tuple[int, ...]:
+    def shape(self, arguments: tuple, attributes: tuple) -> tuple[int, ...]:
         """As `Matmul.shape`."""
         x, weight, bias = arguments
         features = f"; expected {weight.shape[1]} input features, got {x.shape[-1]}"
@@ -349,31 +349,31 @@ class Linear(Op):
             )
         return *x.shape[:-1], weight.shape[0]
 
-    def prepack(self, arguments: tuple, parameters: tuple) -> Packing | None:
+    def prepack(self, arguments: tuple, attributes: tuple) -> Packing | None:
         """Pack a weight that tiles would transpose or pack at every call."""
         return (
             Packing(1, pack_columns, (True,), packed_linear)
-            if takes_panels(*self.factors(arguments, parameters)[:2])
+            if takes_panels(*self.factors(arguments, attributes)[:2])
             else None
         )
 
-    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+    def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
         device = single_device("linear", [argument for argument in arguments if isinstance(argument, Layout)])
-        out = layout(self.shape(arguments, parameters), arguments[0].dtype, device)
+        out = layout(self.shape(arguments, attributes), arguments[0].dtype, device)
         if out.size == 0:
             return Plan(out, lambda *_: None)
-        x, weight, bias = self.factors(arguments, parameters)
+        x, weight, bias = self.factors(arguments, attributes)
         return Plan(out, *_linear_loops(x, weight, bias is not None))
 
 
 class PackColumns(Op):
     """Pack a matrix (inner, columns), or its transpose, in panels for a product by tiles. CPU floats only."""
 
-    inputs, parameters = ("matrix",), ("transpose",)
+    inputs, attributes = ("matrix",), ("transpose",)
     differentiable = portable = False
 
-    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
-        (matrix,), (transpose,) = arguments, parameters
+    def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
+        (matrix,), (transpose,) = arguments, attributes
         run, constants, size = panel_packer(_transposed(matrix) if transpose else matrix)
         return Plan(layout((size,), matrix.dtype, matrix.device), run, constants)
 
@@ -386,18 +386,18 @@ class Packed:
     differentiable = portable = False
     gradients, joint = {}, {}
 
-    def prepack(self, arguments: tuple, parameters: tuple) -> None:
+    def prepack(self, arguments: tuple, attributes: tuple) -> None:
         """The matrix is packed already."""
 
-    def with_epilogue(self, name: str, arguments: tuple, parameters: tuple, *end: object) -> Callable | None:
+    def with_epilogue(self, name: str, arguments: tuple, attributes: tuple, *end: object) -> Callable | None:
         """As `Op.with_epilogue`."""
-        run = tiled_with_epilogue(name, self.factors(arguments[:-1], parameters), *end, packed=True)
+        run = tiled_with_epilogue(name, self.factors(arguments[:-1], attributes), *end, packed=True)
         return run and (lambda factors, *others: run([factors[0], factors[-1], *factors[2:-1]], *others))
 
-    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
-        a, b, bias = self.factors(arguments[:-1], parameters)
+    def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
+        a, b, bias = self.factors(arguments[:-1], attributes)
         run, (no_bias, *constants) = tiled(self.name, a, b, 1, 0, 0, packed=True)
-        out = layout(self.shape(arguments[:-1], parameters), a.dtype, a.device)
+        out = layout(self.shape(arguments[:-1], attributes), a.dtype, a.device)
         if bias is not None:
             return Plan(
                 out, lambda a_data, _, bias_data, packed, out_data: run(a_data, packed, out_data, bias_data, *constants)

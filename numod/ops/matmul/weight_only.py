@@ -54,12 +54,12 @@ class WeightOnlyProduct(Op):
     """x (m, k) @ w (n, k).T -> (m, n) in float32, for a weight of int8, or of uint8 that holds two 4-bit numbers."""
 
     takes = "x[m k]:float32 w[n _]:iu scale[n g]:float32 zero[n g]:float32; group=1.."
-    inputs, parameters, differentiable = ("x", "w", "scale", "zero"), ("group",), False
+    inputs, attributes, differentiable = ("x", "w", "scale", "zero"), ("group",), False
 
-    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+    def check(self, arguments: tuple, attributes: tuple, sizes: dict) -> str | None:
         """See `Op.check`."""
         x, w = arguments[:2]
-        (group,) = parameters
+        (group,) = attributes
         if w.dtype not in (dtypes.int8, dtypes.uint8):
             return f"input 'w' must be of int8, or of uint8 with two numbers in a byte, got {w.dtype}"
         columns = w.shape[1] * (1 if w.dtype is dtypes.int8 else 2)
@@ -67,12 +67,12 @@ class WeightOnlyProduct(Op):
             return f"weights of {columns} columns in {sizes['g']} groups of {group} do not fit inputs of {x.shape[1]}"
         return None
 
-    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+    def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
         x, w = arguments[:2]
         out = layout((x.shape[0], w.shape[0]), dtypes.float32, single_device(self.name, list(arguments)))
         if out.size == 0:
             return Plan(out, lambda *_: None)
-        return Plan(out, _launcher(x, w, out), (*out.shape, x.shape[1], parameters[0]))
+        return Plan(out, _launcher(x, w, out), (*out.shape, x.shape[1], attributes[0]))
 
 
 def _launcher(x: Layout, w: Layout, out: Layout) -> object:

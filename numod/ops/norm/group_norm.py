@@ -108,20 +108,20 @@ class GroupNorm(Norm):
     """(out, mean, rstd) of x (images, channels, ...), weight and bias (channels); mean and rstd (images * groups)."""
 
     takes = "x[n c *s]:f weight?[c] bias?[c]; groups=1.. eps=number"
-    inputs, outputs, parameters = ("x", "weight", "bias"), ("out", "mean", "rstd"), ("groups", "eps")
+    inputs, outputs, attributes = ("x", "weight", "bias"), ("out", "mean", "rstd"), ("groups", "eps")
 
-    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+    def check(self, arguments: tuple, attributes: tuple, sizes: dict) -> str | None:
         """See `Op.check`."""
         return (
             None
-            if sizes["c"] % parameters[0] == 0
-            else f"attribute 'groups' must divide {sizes['c']} channels, got {parameters[0]}"
+            if sizes["c"] % attributes[0] == 0
+            else f"attribute 'groups' must divide {sizes['c']} channels, got {attributes[0]}"
         )
 
-    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+    def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
         x, weight, bias = arguments
         self._check(x, weight, bias)
-        groups, eps = parameters
+        groups, eps = attributes
         images, channels, n = planes(x)
         rows, channels = images * groups, channels // groups
         results = (layout(x.shape, x.dtype, x.device), *[layout((rows,), x.dtype, x.device)] * 2)
@@ -137,22 +137,22 @@ class GroupNormGradient(Norm):
     takes = "d_out[n c *s]:f x[n c *s] weight?[c] mean[r] rstd[r]; groups=1.."
     inputs = ("d_out", "x", "weight", "mean", "rstd")
     outputs = ("dx", "partial")
-    parameters = ("groups",)
+    attributes = ("groups",)
     differentiable = False
 
-    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+    def check(self, arguments: tuple, attributes: tuple, sizes: dict) -> str | None:
         """See `Op.check`."""
-        if sizes["c"] % parameters[0]:
-            return f"attribute 'groups' must divide {sizes['c']} channels, got {parameters[0]}"
+        if sizes["c"] % attributes[0]:
+            return f"attribute 'groups' must divide {sizes['c']} channels, got {attributes[0]}"
         return (
             None
-            if sizes["r"] == sizes["n"] * parameters[0]
-            else f"mean must have {sizes['n'] * parameters[0]} elements, got {sizes['r']}"
+            if sizes["r"] == sizes["n"] * attributes[0]
+            else f"mean must have {sizes['n'] * attributes[0]} elements, got {sizes['r']}"
         )
 
-    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+    def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
         _, x, weight, *_ = arguments
-        (groups,) = parameters
+        (groups,) = attributes
         images, channels, n = planes(x)
         rows, channels = images * groups, channels // groups
         results = layout(x.shape, x.dtype, x.device), layout((x.shape[0], 2, x.shape[1]), x.dtype, x.device)

@@ -322,9 +322,9 @@ _BY_COLUMNS = {channel_norm_kernel: channel_norm_columns, channel_norm_gradient_
 
 
 class Norm(Op):
-    """Base: dense x, and weight and bias of the same dtype or None; parameter `eps`."""
+    """Base: dense x, and weight and bias of the same dtype or None; attribute `eps`."""
 
-    parameters = ("eps",)
+    attributes = ("eps",)
 
     def _launch(
         self,
@@ -429,7 +429,7 @@ class RowNorm(Norm):
 
         self.gradients = {self.inputs: gradients}
 
-    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+    def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
         x, weight, bias = arguments
         self._check(x, weight, bias)
         rows, n = prod(x.shape[:-1]), x.shape[-1]
@@ -437,7 +437,7 @@ class RowNorm(Norm):
         if x.size == 0:
             return Plan(results, lambda *_: None)
         numbers = rows, n, int(self.centred), int(isinstance(weight, Layout)), int(isinstance(bias, Layout))
-        return self._launch(row_norm_kernel, x, arguments, results, numbers, parameters[0], rows, n)
+        return self._launch(row_norm_kernel, x, arguments, results, numbers, attributes[0], rows, n)
 
 
 class RowNormGradient(Norm):
@@ -446,25 +446,25 @@ class RowNormGradient(Norm):
     takes = "d_out[*l n]:f x[*l n] weight?[n] mean[r] rstd[r]; summed=flag"
     inputs = ("d_out", "x", "weight", "mean", "rstd")
     outputs = ("dx", "partial")
-    parameters = ("summed",)
+    attributes = ("summed",)
     differentiable = False
 
     def __init__(self, name: str, centred: bool) -> None:
         super().__init__(name)
         self.centred = centred
 
-    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+    def check(self, arguments: tuple, attributes: tuple, sizes: dict) -> str | None:
         """See `Op.check`."""
         return (
             None if sizes["r"] == prod(sizes["l"]) else f"mean must have {prod(sizes['l'])} elements, got {sizes['r']}"
         )
 
-    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+    def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
         _, x, weight, *_ = arguments
         rows, n = prod(x.shape[:-1]), x.shape[-1]
         workers = max(1, min(1024, rows // 2) if x.device.backend.is_gpu else min(16, rows // 8) if rows > 64 else 1)
         results = layout(x.shape, x.dtype, x.device), layout((workers, 2, n), x.dtype, x.device)
-        numbers = rows, n, int(self.centred), int(isinstance(weight, Layout)), int(parameters[0]), workers
+        numbers = rows, n, int(self.centred), int(isinstance(weight, Layout)), int(attributes[0]), workers
         return self._launch(row_norm_gradient_kernel, x, arguments, results, numbers, None, workers, n)
 
 
@@ -475,13 +475,13 @@ class ChannelNorm(Norm):
     inputs, outputs = ("x", "weight", "bias"), ("out", "mean", "var")
     results_with_gradient = 1
 
-    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+    def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
         x, weight, bias = arguments
         self._check(x, weight, bias)
         results = (layout(x.shape, x.dtype, x.device), *[layout((x.shape[1],), x.dtype, x.device)] * 2)
         images, channels, n = planes(x)
         numbers = images, channels, n, int(isinstance(weight, Layout)), int(isinstance(bias, Layout))
-        return self._launch(channel_norm_kernel, x, arguments, results, numbers, parameters[0], channels, images * n)
+        return self._launch(channel_norm_kernel, x, arguments, results, numbers, attributes[0], channels, images * n)
 
 
 class ChannelNormGradient(Norm):
@@ -490,13 +490,13 @@ class ChannelNormGradient(Norm):
     takes = "d_out[n c *s]:f x[n c *s] weight?[c] mean[c] var[c]; eps=number"
     inputs, outputs, differentiable = ("d_out", "x", "weight", "mean", "var"), ("dx", "dweight", "dbias"), False
 
-    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+    def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
         _, x, weight, *_ = arguments
         results = (layout(x.shape, x.dtype, x.device), *[layout((x.shape[1],), x.dtype, x.device)] * 2)
         images, channels, n = planes(x)
         numbers = images, channels, n, int(isinstance(weight, Layout))
         return self._launch(
-            channel_norm_gradient_kernel, x, arguments, results, numbers, parameters[0], channels, images * n
+            channel_norm_gradient_kernel, x, arguments, results, numbers, attributes[0], channels, images * n
         )
 
 

@@ -188,23 +188,23 @@ class Extremum(Op):
     """
 
     takes = "x[*s]~:buif; dim=axis keepdim=flag"
-    inputs, parameters, outputs = ("x",), ("dim", "keepdim"), ("values", "indices")
+    inputs, attributes, outputs = ("x",), ("dim", "keepdim"), ("values", "indices")
     gradients = {"x": lambda grads, indices, layout, dim, keepdim: _scatter(grads[0], indices, layout, dim, keepdim)}
 
     def __init__(self, name: str, least: bool) -> None:
         super().__init__(name)
         self.least = least
 
-    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+    def check(self, arguments: tuple, attributes: tuple, sizes: dict) -> str | None:
         """See `Op.check`."""
         return (
             None
-            if readable(arguments[0], parameters[0])
+            if readable(arguments[0], attributes[0])
             else f"x with strides {arguments[0].strides} must be made contiguous first"
         )
 
-    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
-        (x,), (dim, keepdim) = arguments, parameters
+    def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
+        (x,), (dim, keepdim) = arguments, attributes
         if x.ndim and x.shape[dim] == 0:
             raise IndexError(f"{self.name}(): Expected reduction dim {dim} to have non-zero size.")
         shape = tuple(x.shape[:dim]) + ((1,) if keepdim and x.ndim else ()) + tuple(x.shape[dim + 1 :])
@@ -217,8 +217,8 @@ class ArgExtremum(Extremum):
 
     outputs, gradients, differentiable = (), {}, False
 
-    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
-        plan = super().prepare(arguments, parameters)
+    def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
+        plan = super().prepare(arguments, attributes)
         (values, indices), launch, empty = plan.layout, plan.launch, arguments[0].device.empty
         return Plan(indices, lambda x_data, out: launch(x_data, empty(values.size, values.storage), out))
 

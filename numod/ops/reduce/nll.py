@@ -66,7 +66,7 @@ class Nll(Op):
     takes = "x[n c *s]:f target[n *s]:int64 weight?[c]; ignore_index=int reduction=none|mean|sum"
     inputs = ("x", "target", "weight")
     outputs = ("loss", "weight_sum", "invalid")
-    parameters = ("ignore_index", "reduction")
+    attributes = ("ignore_index", "reduction")
     results_with_gradient = 1
     gradients = {
         "x": lambda grads, target, weight, weight_sum, layout, ignore_index,
@@ -74,15 +74,15 @@ class Nll(Op):
             (ignore_index, reduction, tuple(layout.shape))),
     }  # fmt: skip
 
-    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+    def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
         x, target, weight = arguments
         results = (
-            layout(target.shape if parameters[1] == "none" else (), x.dtype, x.device),
+            layout(target.shape if attributes[1] == "none" else (), x.dtype, x.device),
             layout((), dtypes.float64, x.device),
             layout((), dtypes.int64, x.device),
         )
         signature = bind.signature(x, "int64", x, x, "float64", "int64", numbers=7)
-        return Plan(results, *_launch(self.name, nll_kernel, signature, x, x.shape, weight, parameters))
+        return Plan(results, *_launch(self.name, nll_kernel, signature, x, x.shape, weight, attributes))
 
 
 class NllGradient(Op):
@@ -92,16 +92,16 @@ class NllGradient(Op):
         "d_out[*g]:f target[n *s]:int64 weight?[_] weight_sum[]:float64; ignore_index=int reduction=none|mean|sum "
         "shape=0..^*"
     )
-    inputs, parameters = ("d_out", "target", "weight", "weight_sum"), ("ignore_index", "reduction", "shape")
+    inputs, attributes = ("d_out", "target", "weight", "weight_sum"), ("ignore_index", "reduction", "shape")
     gradients = {
         "d_out": lambda g, target, weight, ignore_index, reduction: nll.apply(
             (g.contiguous(), target, weight), (ignore_index, reduction)
         )[0]
     }
 
-    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+    def check(self, arguments: tuple, attributes: tuple, sizes: dict) -> str | None:
         """See `Op.check`."""
-        _, reduction, shape = parameters
+        _, reduction, shape = attributes
         if len(shape) < 2 or (shape[0], *shape[2:]) != (sizes["n"], *sizes["s"]):
             return (
                 f"attribute 'shape' must be that of the target {(sizes['n'], *sizes['s'])} with the classes as "
@@ -112,19 +112,19 @@ class NllGradient(Op):
         wanted = (sizes["n"], *sizes["s"]) if reduction == "none" else ()
         return None if sizes["g"] == wanted else f"d_out must be of shape {wanted}, got {sizes['g']}"
 
-    def further_limits(self, arguments: tuple, parameters: tuple, sizes: dict) -> dict[int, int | tuple[int, int]]:
+    def further_limits(self, arguments: tuple, attributes: tuple, sizes: dict) -> dict[int, int | tuple[int, int]]:
         """See `Op.further_limits`."""
-        return {1: (parameters[2][1], parameters[0])}
+        return {1: (attributes[2][1], attributes[0])}
 
-    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+    def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
         d_out, _, weight, _ = arguments
-        out = layout(parameters[2], d_out.dtype, d_out.device)
+        out = layout(attributes[2], d_out.dtype, d_out.device)
         signature = bind.signature(d_out, "int64", d_out, "float64", d_out, numbers=7)
-        return Plan(out, *_launch(self.name, nll_gradient_kernel, signature, d_out, out.shape, weight, parameters))
+        return Plan(out, *_launch(self.name, nll_gradient_kernel, signature, d_out, out.shape, weight, attributes))
 
 
 def _launch(
-    name: str, kernel: Callable, signature: str, first: Layout, shape: tuple, weight: Layout | type, parameters: tuple
+    name: str, kernel: Callable, signature: str, first: Layout, shape: tuple, weight: Layout | type, attributes: tuple
 ) -> tuple:
     """A launcher and its constants: (outer, classes, inner) of `shape`, then those of the kernel.
 
@@ -133,10 +133,10 @@ def _launch(
     run = bind.launcher(first.device, name, specialized(kernel), signature, first.dtype, 0)
     constants = (
         *split(shape, 1),
-        parameters[0],
+        attributes[0],
         int(isinstance(weight, Layout)),
-        int(parameters[1] == "mean"),
-        int(parameters[1] == "none"),
+        int(attributes[1] == "mean"),
+        int(attributes[1] == "none"),
     )
     return (
         (run, constants)

@@ -34,7 +34,7 @@ _ELEMENT, _TOTAL, _OTHER, _COUNT = map(Symbol, "xabn")  # the symbols of a fold'
 
 
 class Reduction(Op):
-    """Reduce dimensions `dims` (sorted, distinct, non-negative); parameters (dims, keepdim, dtype or None).
+    """Reduce dimensions `dims` (sorted, distinct, non-negative); attributes (dims, keepdim, dtype or None).
 
     `map` maps an element, `combine` adds two totals, `finalize` maps total and count to the result. `result`: "sum"
     (integers and bool give int64), "same" or "bool". The gradient is a function on tensors of `g` and `out` (shaped to
@@ -43,7 +43,7 @@ class Reduction(Op):
 
     takes = "x[*s]~:any; dims=axis^* keepdim=flag dtype=dtype?"
     inputs = ("x",)
-    parameters = ("dims", "keepdim", "dtype")
+    attributes = ("dims", "keepdim", "dtype")
     upcasts_half = False
 
     def __init__(
@@ -64,18 +64,18 @@ class Reduction(Op):
         self.gradients = {} if gradient is None else {"x": _gradient(gradient)}
         self._folds: dict[tuple[DType, DType], folds.Fold] = {}
 
-    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+    def check(self, arguments: tuple, attributes: tuple, sizes: dict) -> str | None:
         """See `Op.check`."""
-        dims = parameters[0]
+        dims = attributes[0]
         return (
             None
             if len(dims) <= len(sizes["s"]) and sorted(set(dims)) == list(dims)
             else f"attribute 'dims' must be dimensions in order, got {dims}"
         )
 
-    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+    def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
         (x,) = arguments
-        dims, keepdim, wanted = parameters
+        dims, keepdim, wanted = attributes
         fold = self.fold(x, wanted)
         shape = tuple(1 if d in dims else n for d, n in enumerate(x.shape) if keepdim or d not in dims)
         out = layout(shape, fold.result, x.device)
@@ -352,7 +352,7 @@ class FusedMapReduce(Op):
     Parameter `scale` is 1, or 1 / count for a mean. Tensors must be contiguous and have the same shape.
     """
 
-    parameters = ("scale",)
+    attributes = ("scale",)
     upcasts_half = False
 
     def __init__(self, row: Pointwise) -> None:
@@ -372,12 +372,12 @@ class FusedMapReduce(Op):
         """See `Op.takes`."""
         return " ".join(f"{input}#[*s]:any" for input in self.inputs) + "; scale=number"
 
-    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+    def check(self, arguments: tuple, attributes: tuple, sizes: dict) -> str | None:
         """See `Op.check`."""
         return None if "s" in sizes else "at least one input must be a tensor"
 
-    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
-        (scale,) = parameters
+    def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
+        (scale,) = attributes
         tensors = [argument for argument in arguments if isinstance(argument, Layout)]
         compute, _ = self.row.types(arguments)
         out = layout((), compute, single_device(self.name, tensors))

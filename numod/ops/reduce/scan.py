@@ -118,14 +118,14 @@ class Running(Op):
     """A running total along `dim`; integers and bool give int64."""
 
     takes = "x[*s]:buifc; dim=axis"
-    inputs, parameters = ("x",), ("dim",)
+    inputs, attributes = ("x",), ("dim",)
 
     def __init__(self, name: str, kernel: Callable, gradient: Callable, join: Callable, identity: float) -> None:
         super().__init__(name)
         self.kernel, self.gradients, self.join, self.identity = kernel, {"x": gradient}, join, identity
 
-    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
-        (x,), (dim,) = arguments, parameters
+    def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
+        (x,), (dim,) = arguments, attributes
         result = x.dtype if x.dtype.differentiable else dtypes.int64
         wide = dtypes.float64 if result.is_floating_point else dtypes.complex128 if result.is_complex else dtypes.int64
         out, (outer, n, inner) = layout(x.shape, result, x.device), split(x.shape, dim)
@@ -155,11 +155,11 @@ class Recurrence(Op):
     """out[0] = x[0], out[k] = x[k] + decay[k - 1] * out[k - 1] along `dim`; decay has one element less there."""
 
     takes = "x[*s]:f decay[*d]; dim=axis"
-    inputs, parameters = ("x", "decay"), ("dim",)
+    inputs, attributes = ("x", "decay"), ("dim",)
     gradients = {("x", "decay"): lambda g, out, decay, dim: _recurrence_gradients(g, out, decay, dim)}
 
-    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
-        (x, decay), (dim,) = arguments, parameters
+    def check(self, arguments: tuple, attributes: tuple, sizes: dict) -> str | None:
+        (x, decay), (dim,) = arguments, attributes
         expected = tuple(n - (d == dim) for d, n in enumerate(x.shape))
         return (
             None
@@ -167,8 +167,8 @@ class Recurrence(Op):
             else f"decay must be of shape {expected}, got {tuple(decay.shape)}"
         )
 
-    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
-        (x, decay), (dim,) = arguments, parameters
+    def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
+        (x, decay), (dim,) = arguments, attributes
         out = layout(x.shape, x.dtype, x.device)
         if out.size == 0:
             return Plan(out, lambda *_: None)
@@ -184,7 +184,7 @@ class RunningExtremum(Op):
     """The greatest or least element so far along `dim`, and its index."""
 
     takes = "x[*s]:buif; dim=axis"
-    inputs, parameters, outputs = ("x",), ("dim",), ("values", "indices")
+    inputs, attributes, outputs = ("x",), ("dim",), ("values", "indices")
     gradients = {
         "x": lambda grads, indices, layout, dim: grads[0].new_zeros(layout.shape).scatter_add_(dim, indices, grads[0])
     }
@@ -193,8 +193,8 @@ class RunningExtremum(Op):
         super().__init__(name)
         self.kernel, self.least = kernel, least
 
-    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
-        (x,), (dim,) = arguments, parameters
+    def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
+        (x,), (dim,) = arguments, attributes
         results = layout(x.shape, x.dtype, x.device), layout(x.shape, dtypes.int64, x.device)
         if x.size == 0:
             return Plan(results, lambda *_: None)

@@ -272,17 +272,17 @@ def cross_entropy_gradient_block(g, x, target, count, out, outer, n, inner, igno
 
 
 class Softmax(Op):
-    """Softmax or log-softmax of a dense tensor along parameter `dim`."""
+    """Softmax or log-softmax of a dense tensor along the attribute `dim`."""
 
     takes = "x[*s]:f; dim=axis"
-    inputs, parameters = ("x",), ("dim",)
+    inputs, attributes = ("x",), ("dim",)
 
     def __init__(self, name: str, kernels: tuple[Callable, Callable, Callable], gradient: Callable) -> None:
         super().__init__(name)
         self.kernels, self.gradients = kernels, {"x": gradient}
 
-    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
-        (x,), (dim,) = arguments, parameters
+    def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
+        (x,), (dim,) = arguments, attributes
         _check_float(self.name, x)
         out = layout(x.shape, x.dtype, x.device)
         if x.size == 0:
@@ -299,19 +299,19 @@ class CrossEntropy(Op):
     """
 
     takes = "x[n c *s]:f target[n *s]:int64; ignore_index=int"
-    inputs, parameters = ("x", "target"), ("ignore_index",)
+    inputs, attributes = ("x", "target"), ("ignore_index",)
     gradients = {
         "x": lambda g, x, target, ignore_index: cross_entropy_gradient.apply(
             (g.contiguous(), x, target, None), (ignore_index, False)
         )
     }
 
-    def further_limits(self, arguments: tuple, parameters: tuple, sizes: dict) -> dict[int, int | tuple[int, int]]:
+    def further_limits(self, arguments: tuple, attributes: tuple, sizes: dict) -> dict[int, int | tuple[int, int]]:
         """See `Op.further_limits`."""
-        return {1: (sizes["c"], parameters[0])}
+        return {1: (sizes["c"], attributes[0])}
 
-    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
-        (x, target), (ignored, *mean) = arguments, parameters
+    def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
+        (x, target), (ignored, *mean) = arguments, attributes
         _check_float(self.name, x)
         if x.shape[:1] + x.shape[2:] != target.shape:
             raise RuntimeError(
@@ -349,7 +349,7 @@ class CrossEntropyTotal(CrossEntropy):
     """
 
     takes = "x[n c *s]:f target[n *s]:int64; ignore_index=int mean=flag"
-    parameters, outputs = ("ignore_index", "mean"), ("loss", "count", "invalid")
+    attributes, outputs = ("ignore_index", "mean"), ("loss", "count", "invalid")
     results_with_gradient = 1
     gradients = {
         "x": lambda grads, x, target, count, ignore_index, mean, recording: _total_gradient(
@@ -357,7 +357,7 @@ class CrossEntropyTotal(CrossEntropy):
         )
     }
 
-    def further_limits(self, arguments: tuple, parameters: tuple, sizes: dict) -> dict[int, int | tuple[int, int]]:
+    def further_limits(self, arguments: tuple, attributes: tuple, sizes: dict) -> dict[int, int | tuple[int, int]]:
         """No limits: the kernel counts targets outside [0, C)."""
         return {}
 
@@ -403,19 +403,19 @@ class CrossEntropyGradient(Op):
     """
 
     takes = "d_out[*g]:f x[n c *s] target[n *s]:int64 count?[]:int64; ignore_index=int mean=flag"
-    inputs, parameters = ("d_out", "x", "target", "count"), ("ignore_index", "mean")
+    inputs, attributes = ("d_out", "x", "target", "count"), ("ignore_index", "mean")
 
-    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+    def check(self, arguments: tuple, attributes: tuple, sizes: dict) -> str | None:
         """See `Op.check`."""
         wanted = () if isinstance(arguments[3], Layout) else (sizes["n"], *sizes["s"])
         return None if sizes["g"] == wanted else f"d_out must be of shape {wanted}, got {sizes['g']}"
 
-    def further_limits(self, arguments: tuple, parameters: tuple, sizes: dict) -> dict[int, int | tuple[int, int]]:
+    def further_limits(self, arguments: tuple, attributes: tuple, sizes: dict) -> dict[int, int | tuple[int, int]]:
         """See `Op.further_limits`."""
-        return {2: (sizes["c"], parameters[0])}
+        return {2: (sizes["c"], attributes[0])}
 
-    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
-        (_, x, _, count), (ignored, mean) = arguments, parameters
+    def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
+        (_, x, _, count), (ignored, mean) = arguments, attributes
         out = layout(x.shape, x.dtype, x.device)
         if out.size == 0:
             return Plan(out, lambda *_: None)

@@ -108,7 +108,7 @@ class Ctc(Op):
 
     takes = "x[t n c]:f targets[n s]:int64<c input_lengths[n]:int64 target_lengths[n]:int64; blank=0.. forgiving=flag"
     inputs = ("x", "targets", "input_lengths", "target_lengths")
-    parameters = ("blank", "forgiving")
+    attributes = ("blank", "forgiving")
     outputs = ("loss", "alpha")
     results_with_gradient = 1
     gradients = {
@@ -117,17 +117,17 @@ class Ctc(Op):
         )
     }
 
-    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+    def check(self, arguments: tuple, attributes: tuple, sizes: dict) -> str | None:
         """As `Op.check`."""
         return (
-            None if parameters[0] < sizes["c"] else f"attribute 'blank' must be below {sizes['c']}, got {parameters[0]}"
+            None if attributes[0] < sizes["c"] else f"attribute 'blank' must be below {sizes['c']}, got {attributes[0]}"
         )
 
-    def further_limits(self, arguments: tuple, parameters: tuple, sizes: dict) -> dict[int, int]:
+    def further_limits(self, arguments: tuple, attributes: tuple, sizes: dict) -> dict[int, int]:
         """As `Op.further_limits`."""
         return {2: sizes["t"] + 1, 3: sizes["s"] + 1}
 
-    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+    def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
         x, targets, *_ = arguments
         (steps, batch, classes), longest = x.shape, targets.shape[1]
         results = layout((batch,), x.dtype, x.device), layout((batch, steps, 2 * longest + 1), x.dtype, x.device)
@@ -135,7 +135,7 @@ class Ctc(Op):
         launch = bind.launcher(
             x.device, self.name, specialized(ctc_kernel), signature, x.dtype, 32 * batch * steps * longest
         )
-        return Plan(results, launch, (steps, batch, classes, longest, parameters[0]))
+        return Plan(results, launch, (steps, batch, classes, longest, attributes[0]))
 
 
 class CtcGradient(Op):
@@ -149,7 +149,7 @@ class CtcGradient(Op):
         "t w]; blank=0.. forgiving=flag"
     )
     inputs = ("grad_out", "x", "targets", "input_lengths", "target_lengths", "loss", "alpha")
-    parameters = ("blank", "forgiving")
+    attributes = ("blank", "forgiving")
     gradients = {
         "grad_out": lambda g, grad_out, x, targets, input_lengths, target_lengths, loss, alpha, blank, forgiving: (
             g
@@ -161,22 +161,22 @@ class CtcGradient(Op):
         "x": lambda g: no_derivative("ctc_loss"),
     }
 
-    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+    def check(self, arguments: tuple, attributes: tuple, sizes: dict) -> str | None:
         """As `Op.check`."""
         if sizes["w"] != 2 * sizes["s"] + 1:
             return f"alpha must have {2 * sizes['s'] + 1} columns, got {sizes['w']}"
         return (
-            None if parameters[0] < sizes["c"] else f"attribute 'blank' must be below {sizes['c']}, got {parameters[0]}"
+            None if attributes[0] < sizes["c"] else f"attribute 'blank' must be below {sizes['c']}, got {attributes[0]}"
         )
 
-    def further_limits(self, arguments: tuple, parameters: tuple, sizes: dict) -> dict[int, int]:
+    def further_limits(self, arguments: tuple, attributes: tuple, sizes: dict) -> dict[int, int]:
         """As `Op.further_limits`."""
         return {3: sizes["t"] + 1, 4: sizes["s"] + 1}
 
-    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+    def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
         _, x, targets, *_ = arguments
         (steps, batch, classes), longest = x.shape, targets.shape[1]
-        out, (blank, forgiving) = layout(x.shape, x.dtype, x.device), parameters
+        out, (blank, forgiving) = layout(x.shape, x.dtype, x.device), attributes
         signature = bind.signature(x, x, *["int64"] * 3, *[x] * 4, numbers=6)
         run = bind.launcher(
             x.device, self.name, specialized(ctc_gradient_kernel), signature, x.dtype, 32 * batch * steps * longest

@@ -110,7 +110,7 @@ class Cell(Op):
         """As `Op.takes`."""
         return " ".join(f"{input}[_ _]:f" for input in self.inputs) + ";"
 
-    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+    def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
         layouts = dict(zip(self.inputs, arguments))
         device, dtype = single_device(self.name, list(arguments)), arguments[0].dtype
         if any(argument.dtype is not dtype for argument in arguments) or not dtype.is_floating_point:

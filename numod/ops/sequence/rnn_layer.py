@@ -55,7 +55,7 @@ class Layer(Op):
     of scratch memory; the first is the product.
     """
 
-    parameters = ("counted", "reverse")  # rows of each step (or `room` for them), and the direction
+    attributes = ("counted", "reverse")  # rows of each step (or `room` for them), and the direction
     upcasts_half = False
 
     def __init__(
@@ -75,19 +75,19 @@ class Layer(Op):
         self.scratch = scratch
         self.outputs = tuple(results)
         if "gates" in results:
-            self.parameters = (*self.parameters, "keeps")  # whether a backward pass needs the gates
+            self.attributes = (*self.attributes, "keeps")  # whether a backward pass needs the gates
 
     @property
     def takes(self) -> str:
         """As `Op.takes`."""
         return (
             f"{' '.join(map(_TAKES.__getitem__, self.inputs))}; counted=..^steps "
-            f"reverse=flag{' keeps=flag' * ('keeps' in self.parameters)}"
+            f"reverse=flag{' keeps=flag' * ('keeps' in self.attributes)}"
         )
 
-    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+    def check(self, arguments: tuple, attributes: tuple, sizes: dict) -> str | None:
         """As `Op.check`."""
-        counted, gates, batch = parameters[0], self.cell["COUNT"], sizes["batch"]
+        counted, gates, batch = attributes[0], self.cell["COUNT"], sizes["batch"]
         is_decreasing = all(0 < n <= previous for previous, n in zip((batch, *counted), counted))
         if not (is_decreasing or counted == room(len(counted), batch)) or sum(map(abs, counted)) != sizes["rows"]:
             return (
@@ -99,16 +99,16 @@ class Layer(Op):
         wrong = next((name for name, n in widths.items() if sizes.get(name, n) != n), None)
         return wrong and f"gates of a state of {sizes['size']} must be {widths[wrong]} wide, got {sizes[wrong]}"
 
-    def known_values(self, parameters: tuple) -> dict[int, tuple[int, ...]]:
+    def known_values(self, attributes: tuple) -> dict[int, tuple[int, ...]]:
         """As `Op.known_values`."""
-        return {} if is_room(parameters[0]) else {self.inputs.index("counts"): parameters[0]}
+        return {} if is_room(attributes[0]) else {self.inputs.index("counts"): attributes[0]}
 
-    def further_limits(self, arguments: tuple, parameters: tuple, sizes: dict) -> dict[int, int]:
+    def further_limits(self, arguments: tuple, attributes: tuple, sizes: dict) -> dict[int, int]:
         """As `Op.further_limits`: counts from 0 to the batch keep the kernels within the room."""
-        return {self.inputs.index("counts"): sizes["batch"] + 1} if is_room(parameters[0]) else {}
+        return {self.inputs.index("counts"): sizes["batch"] + 1} if is_room(attributes[0]) else {}
 
-    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
-        layouts, (counted, reverse, *keeps) = dict(zip(self.inputs, arguments)), parameters
+    def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
+        layouts, (counted, reverse, *keeps) = dict(zip(self.inputs, arguments)), attributes
         device, weight = single_device(self.name, list(arguments)), layouts["weight"]
         (batch, size), rows, dtype = layouts["h0"].shape, sum(map(abs, counted)), weight.dtype
         wide, lanes = self.cell["COUNT"] * size, tiles.host().lanes(dtype.itemsize)

@@ -37,24 +37,24 @@ class Searchsorted(Op):
     """
 
     takes = "values[*v]:buif edges[*e] sorter?[*o]~:any; right=flag sorted_by=flag"
-    inputs, parameters, differentiable = ("values", "edges", "sorter"), ("right", "sorted_by"), False
+    inputs, attributes, differentiable = ("values", "edges", "sorter"), ("right", "sorted_by"), False
 
-    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+    def check(self, arguments: tuple, attributes: tuple, sizes: dict) -> str | None:
         """See `Op.check`."""
         edges, rows = sizes["e"], sizes["v"][:-1]
         if not edges or (len(edges) > 1 and edges[:-1] != rows):
             return f"edges must have one dimension, or {rows} in front, got {edges}"
-        fits = not parameters[1] or (
+        fits = not attributes[1] or (
             sizes.get("o") == edges and arguments[2].dtype is dtypes.int64 and arguments[2].dense
         )
         return None if fits else f"sorter must be dense, of shape {edges} and of int64"
 
-    def further_limits(self, arguments: tuple, parameters: tuple, sizes: dict) -> dict[int, int]:
+    def further_limits(self, arguments: tuple, attributes: tuple, sizes: dict) -> dict[int, int]:
         """See `Op.further_limits`."""
-        return {2: sizes["e"][-1]} if parameters[1] else {}
+        return {2: sizes["e"][-1]} if attributes[1] else {}
 
-    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
-        (values, edges, _), (right, sorted_by) = arguments, parameters
+    def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
+        (values, edges, _), (right, sorted_by) = arguments, attributes
         out = layout(values.shape, dtypes.int64, single_device(self.name, [values, edges]))
         if out.size == 0:
             return Plan(out, lambda *_: None)

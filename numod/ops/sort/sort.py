@@ -346,11 +346,11 @@ class Sort(Op):
     """A stable sort of each row: (values, indices)."""
 
     takes = "x[*s]:buif; descending=flag"
-    inputs, parameters, outputs = ("x",), ("descending",), ("values", "indices")
+    inputs, attributes, outputs = ("x",), ("descending",), ("values", "indices")
     gradients = {"x": scatter_back}
 
-    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
-        (x,), (descending,) = arguments, parameters
+    def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
+        (x,), (descending,) = arguments, attributes
         results = layout(x.shape, x.dtype, x.device), layout(x.shape, dtypes.int64, x.device)
         if x.size == 0:
             return Plan(results, lambda *_: None)

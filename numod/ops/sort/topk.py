@@ -156,12 +156,12 @@ class Select(Op):
     """
 
     takes = "x[*l n]:buif; m=0.. rank=0.. descending=flag aim=0..3"
-    inputs, parameters, outputs = ("x",), ("m", "rank", "descending", "aim"), ("values", "indices")
+    inputs, attributes, outputs = ("x",), ("m", "rank", "descending", "aim"), ("values", "indices")
     gradients = {"x": scatter_back}
 
-    def check(self, arguments: tuple, parameters: tuple, sizes: dict) -> str | None:
+    def check(self, arguments: tuple, attributes: tuple, sizes: dict) -> str | None:
         """See `Op.check`."""
-        (m, rank, _, aim), n = parameters, sizes["n"]
+        (m, rank, _, aim), n = attributes, sizes["n"]
         if m > n or (aim != FIRST and m > 1):
             return f"attribute 'm' must be at most {n if aim == FIRST else min(n, 1)}, got {m}"
         right = rank == m - 1 if aim == FIRST else rank < n
@@ -171,8 +171,8 @@ class Select(Op):
             else f"attribute 'rank' must be {m - 1 if aim == FIRST else f'below {n}'}, got {rank}"
         )
 
-    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
-        (x,), (m, rank, descending, aim) = arguments, parameters
+    def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
+        (x,), (m, rank, descending, aim) = arguments, attributes
         shape = (*x.shape[:-1], m)
         results = layout(shape, x.dtype, x.device), layout(shape, dtypes.int64, x.device)
         if results[0].size == 0:

@@ -69,7 +69,7 @@ class Runs(Op):
     takes = "x[n *w]:buifc;"
     inputs, differentiable = ("x",), False
 
-    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+    def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
         (x,) = arguments
         out = layout(x.shape[:1], dtypes.int64, x.device)
         width = x.size // (x.shape[0] or 1)
@@ -95,14 +95,14 @@ class RunStarts(Op):
     """The start of each of `count` runs, then the number of elements."""
 
     takes = "runs[n]:int64; count=0.."
-    inputs, parameters, differentiable = ("runs",), ("count",), False
+    inputs, attributes, differentiable = ("runs",), ("count",), False
 
-    def further_limits(self, arguments: tuple, parameters: tuple, sizes: dict) -> dict[int, int]:
+    def further_limits(self, arguments: tuple, attributes: tuple, sizes: dict) -> dict[int, int]:
         """See `Op.further_limits`."""
-        return {0: parameters[0] + 1}
+        return {0: attributes[0] + 1}
 
-    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
-        (runs,), (count,) = arguments, parameters
+    def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
+        (runs,), (count,) = arguments, attributes
         return _plan(
             self.name,
             specialized(begins_kernel),
@@ -119,7 +119,7 @@ class LongestRun(Op):
     takes = "x[*l n]:buif places[*l n]:int64;"
     inputs, differentiable = ("x", "places"), False
 
-    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+    def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
         x, places = arguments
         out = layout(x.shape[:-1], dtypes.int64, x.device)
         return _plan(self.name, specialized(longest_run_kernel), (x, places), out, (out.size, x.shape[-1]), x.size)

@@ -221,12 +221,12 @@ def _by_winograd(x_shape, features, padding, seed=0, draw="standard_normal"):
 
     rng = np.random.default_rng(seed)
     weight_shape = (features, x_shape[1], 3, 3)
-    parameters = ((1, 1), padding, (1, 1), 1, None)
+    attributes = ((1, 1), padding, (1, 1), 1, None)
     x, weight = (getattr(rng, draw)(shape).astype("float32") for shape in (x_shape, weight_shape))
     layouts = [numod.tensor(array)._layout for array in (x, weight)]
-    out = convolution.prepare(tuple(layouts), parameters).layout
+    out = convolution.prepare(tuple(layouts), attributes).layout
     for op, layout in ((convolution, out), (convolution_input, layouts[0]), (convolution_weight, layouts[1])):
-        assert op._by_winograd(layout, x_shape, weight_shape, tuple(out.shape), parameters[:4])
+        assert op._by_winograd(layout, x_shape, weight_shape, tuple(out.shape), attributes[:4])
     return x, weight, getattr(rng, draw)(tuple(out.shape)).astype("float32")
 
 

@@ -46,12 +46,12 @@ def run(
     bias: np.ndarray | None,
     g: np.ndarray,
     dtype: numod.dtype,
-    parameters: tuple = (EPS,),
+    attributes: tuple = (EPS,),
 ) -> list[np.ndarray]:
     inputs = [
         None if array is None else numod.tensor(array, dtype=dtype, requires_grad=True) for array in (x, weight, bias)
     ]
-    out, _, _ = norm.apply(tuple(inputs), parameters)
+    out, _, _ = norm.apply(tuple(inputs), attributes)
     out.backward(numod.tensor(g, dtype=dtype))
     return [out.detach().numpy(), *(None if input is None else input.grad.numpy() for input in inputs)]
 
