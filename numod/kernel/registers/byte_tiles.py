@@ -95,7 +95,7 @@ def emit(rows, vectors, group, w, a, a_row, b, b_step, c, c_row, depth):
         right, new = [w.load(b, (k, b_step), v * w.lanes) for v in range(vectors)], []
         for start, totals in zip(starts, sums):
             left = w.splat(w.element_at(start, k))
-            new.append([_add_products(w, group, total, left, vector) for total, vector in zip(totals, right)])
+            new.append([add_products(w, group, total, left, vector) for total, vector in zip(totals, right)])
         return new
 
     sums = w.loop(0, depth, 1, [[w.zeros] * vectors] * rows, step)
@@ -159,7 +159,7 @@ def _sums(w, rows, vectors, group, a, a_row, a_segment, b, depth, segments, vali
             new = []
             for start, totals in zip(starts, sums):
                 left = w.splat(builder.load(w.at(start, (a_segment, s), k), align=1))
-                new.append([_add_products(w, group, total, left, vector) for total, vector in zip(totals, right)])
+                new.append([add_products(w, group, total, left, vector) for total, vector in zip(totals, right)])
             return new
 
         return w.loop(0, depth, 1, sums, step)
@@ -167,7 +167,7 @@ def _sums(w, rows, vectors, group, a, a_row, a_segment, b, depth, segments, vali
     return w.loop(0, segments, 1, [[w.zeros] * vectors] * rows, segment)
 
 
-def _add_products(w: Writer, group: int, total: object, left: object, right: object) -> object:
+def add_products(w: Writer, group: int, total: object, left: object, right: object) -> object:
     """total + the dot product of two words: of 4 bytes, unsigned by signed, or of 2 signed 16-bit numbers."""
     builder = w.builder
     if group == 4:

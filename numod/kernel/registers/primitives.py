@@ -14,7 +14,7 @@ import math
 import numpy as np
 
 from ..language import emitted
-from . import byte_tiles, tiles
+from . import byte_tiles, limb_dots as limb_dot_products, tiles
 from .vectors import host
 
 
@@ -363,6 +363,27 @@ def _byte_floats(name):
 
 
 byte_floats, byte_float_row = map(_byte_floats, ("byte_floats", "byte_float_row"))
+
+
+def _limb_dots(bits):
+    def limb_dots(weight, w_at, limbs, l_at, limb_step, starts, s_at, scale, c_at, out, out_at, groups, size):
+        """out = the sum over groups of scale times (starts + limbs @ weights), for numbers in three limbs."""
+        total, half = np.float32(0), size // 2
+        for g in range(groups):
+            for q in range(limb_dot_products.LIMBS):
+                dot, first = int(starts[s_at + 3 * g + q]), l_at + q * limb_step + g * size
+                for k in range(size):
+                    byte = int(weight[w_at + (g * size + k if bits == 8 else g * half + k % half)])
+                    value = byte + 128 if bits == 8 else byte >> (4 if k >= half else 0) & 15
+                    dot += value * int(limbs[first + k])
+                total += np.float32(256.0**q) * np.float32(dot) * scale[c_at + g]
+        out[out_at] = total
+
+    limb_dots.__name__ = "limb_dots" if bits == 8 else "limb_dots4"
+    return emitted(limb_dots)
+
+
+limb_dots, limb_dots4 = map(_limb_dots, (8, 4))
 
 
 def _word_product(a, a_at, word, right):
