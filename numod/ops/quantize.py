@@ -1,7 +1,8 @@
 """Rows that map real numbers to integers and back: value = scale * (integer - zero_point).
 
 `scale` and `zero` are numbers, or tensors that broadcast (one entry per channel). Rounding is to even, as in PyTorch,
-and values beyond the integers' range saturate. Products of integers are in `matmul.int8`.
+and values beyond the integers' range saturate. Products of integers are in `matmul.int8` and
+`matmul.int8_linear`.
 """
 
 from __future__ import annotations
@@ -23,11 +24,6 @@ def saturated(value, low, high):
 def quantized(x, scale, zero, low, high):
     """The integer of x, still as a float. The zero point is added before rounding, which decides ties."""
     return saturated(round(x * (1.0 / scale) + zero), low, high)
-
-
-def requantized(total, offset, multiplier, zero, low, high):
-    """The integer of a product's sum: `offset` has the bias and the products with zero points."""
-    return saturated(zero + round((total + offset) * multiplier), low, high)
 
 
 def is_inside(x, scale, zero, low, high):
@@ -67,10 +63,7 @@ def zero_of(low, scale, last):
 to_integers = {  # name of the integers' dtype -> row
     name: pointwise(f"quantize_{name}", quantized, accepts="f", result=name) for name in ("int8", "uint8", "int32")
 }
-requantize = {
-    name: pointwise(f"requantize_{name}", requantized, accepts="f", result=name) for name in ("int8", "uint8")
-}
-for _row in (*to_integers.values(), *requantize.values()):
+for _row in to_integers.values():
     _row.differentiable = False
 # the scale and zero point of a tensor whose values are in [low, high], for the integers 0 to `last`
 range_scale = pointwise(

@@ -1,18 +1,21 @@
 """Products with a quantized weight: static ones give a quantized result, dynamic ones a float one.
 
-x @ w.T with x = sx * (a - zx) and w = sw * b is sx * sw * (a @ b.T - zx * sum(b)): an int8 product with 32-bit sums
-(`ops.matmul.int8`), and a pointwise row after it. Weights with zero points go through float32.
+x @ w.T with x = sx * (a - zx) and w = sw * b is sx * sw * (a @ b.T - zx * sum(b)): a product of integers with 32-bit
+sums, which `ops.matmul.int8_linear` scales tile by tile. Weights with zero points go through float32.
 """
 
 from __future__ import annotations
 
+from weakref import WeakKeyDictionary
+
 import numpy as np
 
 from ... import dtypes
+from ...device.storage import Storage
 from ...ops import quantize as rows
 from ...ops.convolution.int8 import byte_convolution
+from ...ops.matmul import int8_linear
 from ...ops.matmul.int8 import byte_product
-from ...ops.pointwise import Pointwise
 from ..apply import apply
 from ..listeners import listeners
 from ..tensor import Tensor, fields_of
@@ -25,20 +28,21 @@ _MOST_REQUANTIZERS = 8  # of a weight: more than its layer has scales and biases
 class WeightParts:
     """What products need of a quantized weight (out, in, ...): integers as a matrix, their sums, the scales.
 
-    The matrix is (in, out); of a convolution's weight its rows are ordered by tap, then by channel.
+    The matrix is (out, in); of a convolution's weight its columns are ordered by tap, then by channel.
 
     `requantizers` has the constants of the latest static products, each with the bias and its state.
     """
 
     def __init__(self, weight: QuantizedTensor) -> None:
         integers = weight._integers
-        self.matrix = integers.movedim(1, -1).reshape(integers.shape[0], -1).t()
-        self.sums = self.matrix.sum(0, dtype=dtypes.int32)
+        self.matrix = integers.movedim(1, -1).reshape(integers.shape[0], -1).contiguous()
+        self.sums = self.matrix.sum(1, dtype=dtypes.int32)
         scale, zero_point = weight._quantizer.scale, weight._quantizer.zero_point
         self.is_symmetric = not (_memory(zero_point).any() if isinstance(zero_point, Tensor) else zero_point)
         self.scale = (
             scale.float() if isinstance(scale, Tensor) else self.sums.new_full((1,), scale, dtype=dtypes.float32)
         )
+        self.column_scale = self.scale.expand(self.matrix.shape[0]).contiguous()
         self.requantizers: dict[tuple, tuple[Tensor | None, tuple, tuple[Tensor, Tensor]]] = {}
 
     def requantizer(self, x: Quantizer, bias: Tensor | None, scale: float) -> tuple[Tensor, Tensor]:
@@ -63,7 +67,7 @@ class WeightParts:
             bias = bias.detach()
             steps = self.fitting(steps, bias, x.scale)
             offset = offset + (bias / steps).round().to(dtypes.int32)
-        return offset, steps / scale
+        return offset, (steps / scale).expand(self.matrix.shape[0]).contiguous()
 
     def fitting(self, steps: Tensor, bias: Tensor, scale: float) -> Tensor:
         """The steps of the sums, greater where the bias in steps would leave no room in 32 bits for the products.
@@ -71,11 +75,30 @@ class WeightParts:
         That is where a channel's weights are zero or nearly so: beside the bias its products do not count. The
         memory decides whether anything is changed, so that programs of other layers have no op more.
         """
-        limit = float(max((1 << 31) - (1 << 17) * self.matrix.shape[0], 1 << 30))
+        limit = float(max((1 << 31) - (1 << 17) * self.matrix.shape[1], 1 << 30))
         least = abs(_memory(self.scale)).min(initial=1.0) * scale
         if not abs(_memory(bias)).max(initial=0.0) > limit * least:
             return steps
         return steps.maximum(bias.abs() / limit)
+
+
+# packed weights, by the memory of the weight, each with its state when it was packed
+_packed: WeakKeyDictionary[Storage, tuple[tuple, Tensor]] = WeakKeyDictionary()
+Layer = int8_linear.ByteLinear | int8_linear.DynamicLinear
+
+
+def linear(op: Layer, x: Tensor, weight: Tensor, others: tuple, parameters: tuple) -> Tensor:
+    """A linear layer of integers. The weight is packed once for each state of its memory.
+
+    Recorded programs have the weight as it is: freezing packs it.
+    """
+    if listeners or x.device.type != "cpu":
+        return apply(op, (x, weight, *others), parameters)
+    storage = weight._storage
+    state, known = (storage.version, weight._offset, weight._layout), _packed.get(storage)
+    if known is None or known[0] != state:
+        known = _packed[storage] = state, apply(int8_linear.pack_bytes, (weight,))
+    return apply(op.packed_form(), (x, weight, *others, known[1]), parameters)
 
 
 def _memory(tensor: Tensor) -> np.ndarray:
@@ -98,8 +121,8 @@ def parts_of(weight: QuantizedTensor) -> WeightParts:
 def uses_integers(x: QuantizedTensor, weight: QuantizedTensor) -> bool:
     """Whether the int8 product takes these."""
     return (
-        weight.dtype is dtypes.qint8
-        and x.dtype is not dtypes.qint32
+        weight._quantizer.dtype is dtypes.qint8
+        and x._quantizer.dtype is not dtypes.qint32
         and parts_of(weight).is_symmetric
         and weight._quantizer.scheme.is_per_channel * weight._quantizer.axis == 0
     )
@@ -109,10 +132,11 @@ def static_product(
     matrix: Tensor, x: Quantizer, weight: QuantizedTensor, bias: Tensor | None, out: Quantizer, relu: bool
 ) -> Tensor:
     """Integers of `out` for the rows of a matrix (rows, in) of integers of `x`, times a weight (out, in)."""
-    parts = parts_of(weight)
+    parts, (low, high) = parts_of(weight), out.limits
     offset, multiplier = parts.requantizer(x, bias, out.scale)
-    total = apply(byte_product, (matrix, parts.matrix))
-    return requantized(total, offset, multiplier, out, relu)
+    zero = out.zero_point
+    limits = zero, max(low, zero) if relu else low, high
+    return linear(int8_linear.byte_linear, matrix.contiguous(), parts.matrix, (offset, multiplier), limits)
 
 
 def static_convolution(
@@ -123,61 +147,67 @@ def static_convolution(
     parts = parts_of(weight)
     offset, multiplier = parts.requantizer(x_quantizer, bias, out.scale)
     low, high = out.limits
-    filters = parts.matrix.t().reshape(weight.shape[0], *((1,) * (4 - weight.ndim)), *weight.shape[2:], weight.shape[1])
+    filters = parts.matrix.reshape(weight.shape[0], *((1,) * (4 - weight.ndim)), *weight.shape[2:], weight.shape[1])
     zero = out.zero_point
     limits = x_quantizer.zero_point, zero, max(low, zero) if relu else low, high
-    scales = multiplier.expand(weight.shape[0]).contiguous()
-    return apply(byte_convolution, (x, filters.contiguous(), offset, scales), (*settings, *limits))
-
-
-def requantized(total: Tensor, offset: Tensor, multiplier: Tensor, out: Quantizer, relu: bool) -> Tensor:
-    """Integers of `out` for the sums of a product."""
-    low, high = out.limits
-    row: Pointwise = rows.requantize[out.dtype.integers.name]
-    return apply(row, (total, offset, multiplier, out.zero_point, max(low, out.zero_point) if relu else low, high))
+    return apply(byte_convolution, (x, filters, offset, multiplier), (*settings, *limits))
 
 
 def quantized_linear(
     x: QuantizedTensor, weight: QuantizedTensor, bias: Tensor | None, scale: float, zero_point: int, relu: bool = False
 ) -> QuantizedTensor:
     """x @ weight.T + bias, (…, in) -> (…, out), quantized with this scale and zero point."""
-    out = Quantizer(x.dtype, per_tensor_affine, scale, zero_point)
     if not isinstance(x, QuantizedTensor):
         raise NotImplementedError(
             "Could not run 'quantized::linear' with arguments from the 'CPU' backend: a quantized layer needs a "
             "quantized input; put a QuantStub before it"
         )
+    out = Quantizer(x._quantizer.dtype, per_tensor_affine, scale, zero_point)
     if not uses_integers(x, weight):
         values = x.dequantize().matmul(weight.dequantize().t())
         values = values if bias is None else values + bias
         return out.quantize(values.relu() if relu else values)
-    matrix = x._integers.reshape(-1, x.shape[-1])
-    integers = static_product(matrix, x._quantizer, weight, bias, out, relu)
-    return wrap_integers(integers.reshape(*x.shape[:-1], weight.shape[0]), out)
+    integers = x._integers
+    shape = integers.shape
+    matrix = integers if len(shape) == 2 else integers.reshape(-1, shape[-1])
+    result = static_product(matrix, x._quantizer, weight, bias, out, relu)
+    return wrap_integers(result if len(shape) == 2 else result.reshape(*shape[:-1], result.shape[1]), out)
 
 
 def dynamic_linear(x: Tensor, weight: QuantizedTensor, bias: Tensor | None = None, reduce_range: bool = True) -> Tensor:
     """x @ weight.T + bias in float32, (…, in) -> (…, out): x is quantized with the scale of its own range."""
-    if not (weight.dtype is dtypes.qint8 and parts_of(weight).is_symmetric and x.numel() and x.shape[-1]):
+    if not (weight._quantizer.dtype is dtypes.qint8 and parts_of(weight).is_symmetric and x.numel() and x.shape[-1]):
         values = x.matmul(weight.dequantize().t())
         return values if bias is None else values + bias
     parts, last = parts_of(weight), 127 if reduce_range else 255
-    low, high = x.detach().aminmax()
-    scale = apply(rows.range_scale, (low, high, last))
-    zero = apply(rows.range_zero, (low, scale, last))
-    integers = apply(rows.to_integers["uint8"], (x.detach(), scale, zero, 0, last))
-    total = apply(byte_product, (integers.reshape(-1, x.shape[-1]), parts.matrix))
-    shift = 0.0 if bias is None else bias
-    result = apply(rows.dequantize_product, (total, parts.sums, zero, scale, parts.scale, shift))
-    return result.reshape(*x.shape[:-1], weight.shape[0])
+    matrix = x.detach() if x.requires_grad else x
+    matrix = (matrix if matrix.ndim == 2 else matrix.reshape(-1, x.shape[-1])).contiguous()
+    columns = weight._integers.shape[0]
+    if matrix.device.type == "cpu" and matrix.dtype is dtypes.float32:
+        scale = parts.column_scale
+        shift = scale.new_zeros(columns) if bias is None else bias.detach()
+        result = linear(int8_linear.dynamic_linear, matrix, parts.matrix, (scale, shift), (last,))
+    else:
+        low, high = matrix.aminmax()
+        scale = apply(rows.range_scale, (low, high, last))
+        zero = apply(rows.range_zero, (low, scale, last))
+        integers = apply(rows.to_integers["uint8"], (matrix, scale, zero, 0, last))
+        total = apply(byte_product, (integers, parts.matrix.t()))
+        shift = 0.0 if bias is None else bias
+        result = apply(rows.dequantize_product, (total, parts.sums, zero, scale, parts.scale, shift))
+    return result if x.ndim == 2 else result.reshape(*x.shape[:-1], columns)
 
 
 def dynamic_rows_linear(x: Tensor, integers: Tensor, weight_scale: Tensor, bias: Tensor | None) -> Tensor:
     """x @ w.T + bias, (…, in) -> (…, out), for an int8 w (out, in): each row of x has a scale; zero is the middle."""
-    matrix = x.detach().float().reshape(-1, x.shape[-1])
-    scale = (matrix.abs().amax(1, keepdim=True) / 127).clamp_min(1e-12)
-    rounded = apply(rows.to_integers["int8"], (matrix, scale, 0, -127, 127))
-    total = apply(byte_product, (rounded, integers.t()))
-    shift = 0.0 if bias is None else bias.detach()
-    result = apply(rows.dequantize_product, (total, 0, 0, scale, weight_scale, shift))
+    matrix = x.detach().float().reshape(-1, x.shape[-1]).contiguous()
+    if matrix.device.type == "cpu":
+        shift = weight_scale.new_zeros(integers.shape[0]) if bias is None else bias.detach()
+        result = linear(int8_linear.dynamic_linear, matrix, integers, (weight_scale, shift.float()), (0,))
+    else:
+        scale = (matrix.abs().amax(1, keepdim=True) / 127).clamp_min(1e-12)
+        rounded = apply(rows.to_integers["int8"], (matrix, scale, 0, -127, 127))
+        total = apply(byte_product, (rounded, integers.t()))
+        shift = 0.0 if bias is None else bias.detach()
+        result = apply(rows.dequantize_product, (total, 0, 0, scale, weight_scale, shift))
     return result.reshape(*x.shape[:-1], integers.shape[0]).to(x.dtype)

@@ -32,6 +32,10 @@ def shape() -> Shape:
     return Shape(rows, vectors, vectors * registers.width // 4)
 
 
+FLOAT_ROWS = (
+    "a[a_at], a_row, b[b_at], added[added_at], scales[scales_at], shifts[shifts_at], factors[factors_at], out[out_at], "
+    "out_row, depth, valid, columns"
+)
 ROWS = (
     "a[a_at], a_row, a_segment, b[b_at], added[added_at], scales[scales_at], out[out_at], out_row, depth, segments, "
     "valid, columns, least, most, zero"
@@ -57,12 +61,29 @@ def functions() -> dict[str, Callable]:
 
     byte_rows(..., segments, valid, columns, least, most, zero): out (valid, columns; bytes) = round((sum + added) *
     scales) + zero in [least, most] + zero. A row of a is `segments` runs of `depth` words, a_segment apart; b is a
-    panel of segments * depth rows.
+    panel of segments * depth rows. The elements of a are words, or parts of a word; `a_at` counts elements, the other
+    numbers count words.
+
+    byte_floats(...): out (valid, columns; float32) = float(sum + added) * (scales * factor of the row) + shifts.
+
+    byte_row and byte_float_row compute one row.
     """
-    emitter, rows_emitter = (functools.partial(f, shape().rows, shape().vectors, group()) for f in (emit, emit_rows))
+    vectors, number_group = shape().vectors, group()
     return {
-        "byte_tile": primitive("byte_tile", "a[a_at], a_row, b[b_at], b_step, c[c_at], c_row, depth", emitter),
-        "byte_rows": primitive("byte_rows", ROWS, rows_emitter),
+        "byte_tile": primitive(
+            "byte_tile",
+            "a[a_at], a_row, b[b_at], b_step, c[c_at], c_row, depth",
+            functools.partial(emit, shape().rows, vectors, number_group),
+        ),
+        **{
+            name: primitive(name, arguments, functools.partial(emitter, rows, vectors, number_group))
+            for name, arguments, emitter, rows in (
+                ("byte_rows", ROWS, emit_rows, shape().rows),
+                ("byte_row", ROWS, emit_rows, 1),
+                ("byte_floats", FLOAT_ROWS, emit_floats, shape().rows),
+                ("byte_float_row", FLOAT_ROWS, emit_floats, 1),
+            )
+        },
     }
 
 
@@ -74,7 +95,7 @@ def emit(rows, vectors, group, w, a, a_row, b, b_step, c, c_row, depth):
         right, new = [w.load(b, (k, b_step), v * w.lanes) for v in range(vectors)], []
         for start, totals in zip(starts, sums):
             left = w.splat(w.element_at(start, k))
-            new.append([_add_products(w, group, total, left, vector) for total, vector in zip(totals, right)])
+            new.append([add_products(w, group, total, left, vector) for total, vector in zip(totals, right)])
         return new
 
     sums = w.loop(0, depth, 1, [[w.zeros] * vectors] * rows, step)
@@ -88,23 +109,8 @@ def emit_rows(
     least, most, zero,
 ):  # fmt: skip
     """Write byte_rows."""
-    builder, panel = w.builder, vectors * w.lanes
-    starts = [w.at(a, (a_row, w.within(i, valid))) for i in range(rows)]
-
-    def segment(s: object, sums: list) -> list:
-        first = builder.mul(w.number(s), depth)
-
-        def step(k: object, sums: list) -> list:
-            right = [w.load(b, (builder.add(first, w.number(k)), panel), v * w.lanes) for v in range(vectors)]
-            new = []
-            for start, totals in zip(starts, sums):
-                left = w.splat(w.element_at(start, (a_segment, s), k))
-                new.append([_add_products(w, group, total, left, vector) for total, vector in zip(totals, right)])
-            return new
-
-        return w.loop(0, depth, 1, sums, step)
-
-    sums = w.loop(0, segments, 1, [[w.zeros] * vectors] * rows, segment)
+    w, builder = Writer(w.builder, w.ir.IntType(32)), w.builder
+    sums = _sums(w, rows, vectors, group, a, a_row, a_segment, b, depth, segments, valid)
     floats = Writer(builder, w.ir.FloatType(), w.lanes)
     byte = Writer(builder, w.ir.IntType(8), w.lanes)
     low, high = (floats.splat(builder.sitofp(bound, floats.element)) for bound in (least, most))
@@ -121,7 +127,47 @@ def emit_rows(
                 byte.store_first(result, builder.sub(columns, w.number(v * w.lanes)), out, (out_row, i), v * w.lanes)
 
 
-def _add_products(w: Writer, group: int, total: object, left: object, right: object) -> object:
+def emit_floats(
+    rows, vectors, group, w, a, a_row, b, added, scales, shifts, factors, out, out_row, depth, valid, columns
+):
+    """Write byte_floats."""
+    w, builder = Writer(w.builder, w.ir.IntType(32)), w.builder
+    sums = _sums(w, rows, vectors, group, a, a_row, w.number(0), b, depth, w.number(1), valid)
+    floats = Writer(builder, w.ir.FloatType(), w.lanes)
+    for i in range(rows):
+        with builder.if_then(builder.icmp_signed("<", w.number(i), valid)):
+            factor = floats.splat(floats.element_at(factors, i))
+            for v in range(vectors):
+                at = v * w.lanes
+                total = builder.sitofp(builder.add(sums[i][v], w.load(added, at)), floats.vector)
+                scale = builder.fmul(floats.load(scales, at), factor)
+                result = floats.multiply_add(total, scale, floats.load(shifts, at))
+                floats.store_first(result, builder.sub(columns, w.number(at)), out, (out_row, i), at)
+
+
+def _sums(w, rows, vectors, group, a, a_row, a_segment, b, depth, segments, valid):
+    """Write the loops of a tile: the sums of each row, in vectors. Missing rows repeat the last one."""
+    builder, panel = w.builder, vectors * w.lanes
+    a = builder.bitcast(a, w.element.as_pointer())
+    starts = [w.at(a, (a_row, w.within(i, valid))) for i in range(rows)]
+
+    def segment(s: object, sums: list) -> list:
+        first = builder.mul(w.number(s), depth)
+
+        def step(k: object, sums: list) -> list:
+            right = [w.load(b, (builder.add(first, w.number(k)), panel), v * w.lanes) for v in range(vectors)]
+            new = []
+            for start, totals in zip(starts, sums):
+                left = w.splat(builder.load(w.at(start, (a_segment, s), k), align=1))
+                new.append([add_products(w, group, total, left, vector) for total, vector in zip(totals, right)])
+            return new
+
+        return w.loop(0, depth, 1, sums, step)
+
+    return w.loop(0, segments, 1, [[w.zeros] * vectors] * rows, segment)
+
+
+def add_products(w: Writer, group: int, total: object, left: object, right: object) -> object:
     """total + the dot product of two words: of 4 bytes, unsigned by signed, or of 2 signed 16-bit numbers."""
     builder = w.builder
     if group == 4:

@@ -14,7 +14,7 @@ import math
 import numpy as np
 
 from ..language import emitted
-from . import byte_tiles, tiles
+from . import byte_tiles, limb_dots as limb_dot_products, tiles
 from .vectors import host
 
 
@@ -322,22 +322,76 @@ def byte_tile(a, a_at, a_row, b, b_at, b_step, c, c_at, c_row, depth):
             )
 
 
-def byte_rows(
-    a, a_at, a_row, a_segment, b, b_at, added, added_at, scales, scales_at, out, out_at, out_row, depth, segments,
-    valid, columns, least, most, zero,
-):  # fmt: skip
-    """out (valid, columns) = round((a @ b + added) * scales) in [least, most], plus zero: integers of a byte."""
+def _byte_rows(name):
+    def byte_rows(
+        a, a_at, a_row, a_segment, b, b_at, added, added_at, scales, scales_at, out, out_at, out_row, depth, segments,
+        valid, columns, least, most, zero,
+    ):  # fmt: skip
+        """out (valid, columns) = round((a @ b + added) * scales) in [least, most], plus zero: integers of a byte."""
+        for i in range(valid):
+            for j in range(columns):
+                total = int(added[added_at + j])
+                for k in range(segments * depth):
+                    word = i * a_row + k // depth * a_segment + k % depth
+                    total += _word_product(a, a_at, word, b[b_at + k * byte_tiles.shape().panel + j])
+                value = np.float32(total) * np.float32(scales[scales_at + j])
+                out[out_at + i * out_row + j] = int(np.rint(min(max(value, least), most))) + zero
+
+    byte_rows.__name__ = name
+    return emitted(byte_rows)
+
+
+byte_rows, byte_row = map(_byte_rows, ("byte_rows", "byte_row"))
+
+
+def _byte_floats(name):
+    def byte_floats(
+        a, a_at, a_row, b, b_at, added, added_at, scales, scales_at, shifts, shifts_at, factors, factors_at, out,
+        out_at, out_row, depth, valid, columns,
+    ):  # fmt: skip
+        """out (valid, columns) = float(a @ b + added) * (scales * factor of the row) + shifts."""
+        for i in range(valid):
+            for j in range(columns):
+                total = int(added[added_at + j])
+                for k in range(depth):
+                    total += _word_product(a, a_at, i * a_row + k, b[b_at + k * byte_tiles.shape().panel + j])
+                scale = np.float32(scales[scales_at + j]) * np.float32(factors[factors_at + i])
+                out[out_at + i * out_row + j] = np.float32(total) * scale + shifts[shifts_at + j]
+
+    byte_floats.__name__ = name
+    return emitted(byte_floats)
+
+
+byte_floats, byte_float_row = map(_byte_floats, ("byte_floats", "byte_float_row"))
+
+
+def _limb_dots(bits):
+    def limb_dots(weight, w_at, limbs, l_at, limb_step, starts, s_at, scale, c_at, out, out_at, groups, size):
+        """out = the sum over groups of scale times (starts + limbs @ weights), for numbers in three limbs."""
+        total, half = np.float32(0), size // 2
+        for g in range(groups):
+            for q in range(limb_dot_products.LIMBS):
+                dot, first = int(starts[s_at + 3 * g + q]), l_at + q * limb_step + g * size
+                for k in range(size):
+                    byte = int(weight[w_at + (g * size + k if bits == 8 else g * half + k % half)])
+                    value = byte + 128 if bits == 8 else byte >> (4 if k >= half else 0) & 15
+                    dot += value * int(limbs[first + k])
+                total += np.float32(256.0**q) * np.float32(dot) * scale[c_at + g]
+        out[out_at] = total
+
+    limb_dots.__name__ = "limb_dots" if bits == 8 else "limb_dots4"
+    return emitted(limb_dots)
+
+
+limb_dots, limb_dots4 = map(_limb_dots, (8, 4))
+
+
+def _word_product(a, a_at, word, right):
+    """The dot product of word `word` of a, counted from element `a_at`, with a word of weights."""
     group, left = byte_tiles.group(), _unsigned if byte_tiles.group() == 4 else _signed
-    parts, panel = 32 // group, byte_tiles.shape().panel
-    for i in range(valid):
-        for j in range(columns):
-            total = int(added[added_at + j])
-            for k in range(segments * depth):
-                x = int(a[a_at + i * a_row + k // depth * a_segment + k % depth])
-                y = int(b[b_at + k * panel + j])
-                total += sum(left(x >> parts * q, parts) * _signed(y >> parts * q, parts) for q in range(group))
-            value = np.float32(total) * np.float32(scales[scales_at + j])
-            out[out_at + i * out_row + j] = int(np.rint(min(max(value, least), most))) + zero
+    parts, right = 32 // group, int(right)
+    x = int(a[a_at:].view(np.uint32)[word])
+    return sum(left(x >> parts * q, parts) * _signed(right >> parts * q, parts) for q in range(group))
 
 
 def greatest_of_line(x, x_at, n):

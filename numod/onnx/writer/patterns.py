@@ -21,8 +21,8 @@ def match(translation: Translation, call: Call) -> Callable | None:
     if name == "addcmul":
         parts = _batch_norm(translation, call)
         return None if parts is None else lambda translation, call: _write_batch_norm(translation, *parts)
-    if name.startswith("requantize_") or name == "byte_convolution":
-        find = quantized.static_convolution if name == "byte_convolution" else quantized.static_layer
+    if name in ("byte_linear", "byte_convolution"):
+        find = quantized.static_convolution if name == "byte_convolution" else quantized.static_linear
         layer = find(translation, call)
         return None if layer is None else lambda translation, call: quantized.write_layer(translation, call, layer)
     if name in ("quantize_int8", "quantize_uint8", "mul"):

@@ -42,6 +42,57 @@ def _unsigned(translation: Translation, value: Value) -> str:
     return graph.cast(graph.node("Add", wide, graph.constant(128, dtypes.int32)), dtypes.uint8)
 
 
+@rule("byte_linear")
+def byte_linear(translation: Translation, call: Call) -> str:
+    """A layer of integers whose scales are not in the program: MatMulInteger, and the steps after it."""
+    graph, node, (x, weight, offset, multiplier) = translation.graph, translation.graph.node, call.inputs
+    zero, low, high = (graph.constant(float(number), dtypes.float32) for number in call.attributes)
+    left, left_zero = translation.name(x), 0
+    if translation.dtype(x) is dtypes.int8:
+        left, left_zero = _unsigned(translation, x), 128
+    total = node("Add", _integer_matmul(translation, left, left_zero, weight), translation.name(offset))
+    scaled = node("Mul", graph.cast(total, dtypes.float32), translation.name(multiplier))
+    shifted = node("Add", node("Round", scaled), zero)
+    return graph.cast(node("Clip", shifted, low, high), translation.dtype(call.results[0]))
+
+
+@rule("dynamic_linear")
+def dynamic_linear(translation: Translation, call: Call) -> str:
+    """x in integers of its own range, MatMulInteger, and floats again."""
+    graph, node, (last,) = translation.graph, translation.graph.node, call.attributes
+    x, weight, weight_scale, bias = call.inputs
+    name = translation.name(x)
+
+    def number(value: float) -> str:
+        return graph.constant(float(value), dtypes.float32)
+
+    if last:
+        low = node("Min", graph.reduce("ReduceMin", name, [0, 1], False), number(0))
+        high = node("Max", graph.reduce("ReduceMax", name, [0, 1], False), number(0))
+        step = node("Div", node("Sub", high, low), number(last))
+        usable = node("Max", step, number(6.1e-5))
+        scale = node("Where", node("Greater", step, number(1e-38)), usable, number(0.1))
+        zero = node("Clip", node("Round", node("Neg", node("Div", low, scale))), number(0), number(last))
+        limits = number(0), number(last)
+    else:
+        greatest = graph.reduce("ReduceMax", node("Abs", name), [1])
+        scale = node("Max", node("Div", greatest, number(127)), number(1e-12))
+        zero, limits = number(128), (number(1), number(255))
+    scaled = node("Add", node("Mul", name, node("Reciprocal", scale)), zero)
+    integers = graph.cast(node("Clip", node("Round", scaled), *limits), dtypes.uint8)
+    total = _integer_matmul(translation, integers, graph.cast(zero, dtypes.uint8), weight)
+    values = node("Mul", graph.cast(total, dtypes.float32), node("Mul", translation.name(weight_scale), scale))
+    return node("Add", values, translation.name(bias))
+
+
+def _integer_matmul(translation: Translation, left: str, left_zero: str | int, weight: Value) -> str:
+    """MatMulInteger of uint8 with the transpose of an int8 weight (out, in)."""
+    graph = translation.graph
+    zero = graph.constant(left_zero, dtypes.uint8) if isinstance(left_zero, int) else left_zero
+    right = graph.transpose(_unsigned(translation, weight), (1, 0))
+    return graph.node("MatMulInteger", left, right, zero, graph.constant(128, dtypes.uint8))
+
+
 @rule("weight_only_product")
 def weight_only_product(translation: Translation, call: Call) -> str:
     """x @ w.T for a weight of 8 or 4 bits."""
@@ -139,39 +190,32 @@ class StaticLayer:
     convolution: dict[str, Any] = field(default_factory=dict)
 
 
-def static_layer(translation: Translation, call: Call) -> StaticLayer | None:
-    """The layer that a requantizing step ends; None where it has another form."""
-    total, offset, multiplier, zero, low, high = call.inputs
-    dtype = translation.dtype(call.results[0])
-    least, most = LIMITS[dtype]
-    ratio = made_by(translation, _source(translation, multiplier, "view"), "div")
-    if ratio is None or not isinstance(ratio.inputs[1], float) or high != most or low not in (least, zero):
+def static_linear(translation: Translation, call: Call) -> StaticLayer | None:
+    """The layer of a product of integers; None where its scales have another form."""
+    x, weight, offset, multiplier = call.inputs
+    zero, low, high = call.attributes
+    least, most = LIMITS[translation.dtype(x)]
+    ratio, steps = _scales(translation, multiplier)
+    weight = _source(translation, weight, "permute", *_MOVES)
+    if steps is None or translation.rank(weight) != 2:
         return None
-    steps = made_by(translation, ratio.inputs[0], "mul")
-    if steps is None or not isinstance(steps.inputs[1], float):
+    x_zero, bias = _offset_parts(translation, offset)
+    if x_zero is None or high != most or low not in (least, zero):
         return None
     scale_of_weight = _source(translation, steps.inputs[0], "copy")
-    product = _of_integers(translation, total, offset)
-    if product is None:
-        return None
-    x, weight, x_zero, bias = product
     return StaticLayer(
         x, weight, scale_of_weight, steps.inputs[1], x_zero, ratio.inputs[0], bias, ratio.inputs[1], zero,
         low != least,
     )  # fmt: skip
 
 
-def _of_integers(translation: Translation, total: Any, offset: Any) -> tuple | None:
-    """(x, weight, zero, bias) of a product of integers."""
-    product = made_by(translation, total, "_int_mm")
-    if product is None:
-        return None
-    zero, bias = _offset_parts(translation, offset)
-    weight = _source(translation, product.inputs[1], "permute", *_MOVES)
-    is_matrix = weight is product.inputs[1]  # transposed by an earlier call, so that the program has no such step
-    if zero is None or is_matrix or translation.rank(weight) != 2:
-        return None
-    return product.inputs[0], weight, zero, bias
+def _scales(translation: Translation, multiplier: Any) -> tuple[Call, Call] | tuple[None, None]:
+    """The steps (multiplier = steps / scale of the result, steps = scale of the weight * scale of x)."""
+    ratio = made_by(translation, _source(translation, multiplier, "expand", "as_strided", *_MOVES), "div")
+    steps = None if ratio is None else made_by(translation, ratio.inputs[0], "mul")
+    if ratio is None or steps is None:
+        return None, None
+    return (ratio, steps) if isinstance(ratio.inputs[1], float) and isinstance(steps.inputs[1], float) else (None, None)
 
 
 def _offset_parts(translation: Translation, offset: Any) -> tuple[int | None, Any]:
@@ -188,17 +232,15 @@ def static_convolution(translation: Translation, call: Call) -> StaticLayer | No
     images, filters, offset, multiplier = call.inputs
     stride, padding, dilation, groups, fill, zero, low, high = call.attributes
     least, most = LIMITS[translation.dtype(images)]
-    ratio = made_by(translation, _source(translation, multiplier, "expand", "as_strided", *_MOVES), "div")
-    steps = None if ratio is None else made_by(translation, ratio.inputs[0], "mul")
+    ratio, steps = _scales(translation, multiplier)
     permute = made_by(translation, _source(translation, images, "row_major"), "permute")
     weight = _source(translation, filters, "permute", *_MOVES)
     if steps is None or permute is None or tuple(permute.attributes[0]) != (0, 2, 3, 1):
         return None
     if weight is filters or translation.rank(weight) != 4:
         return None
-    numbers = isinstance(ratio.inputs[1], float) and isinstance(steps.inputs[1], float)
     x_zero, bias = _offset_parts(translation, offset)
-    if not numbers or x_zero != fill or high != most or low not in (least, zero):
+    if x_zero != fill or high != most or low not in (least, zero):
         return None
     attributes = {"strides": [*stride], "dilations": [*dilation], "pads": [*padding, *padding], "group": groups}
     return StaticLayer(

@@ -10,7 +10,7 @@ from ....nn import functional as F
 from ....nn.module import Module
 from ....ops.matmul.weight_only import weight_only_product
 
-_FEW = 4  # rows up to which the packed product is faster than one with the weight as floats
+_FEW = 16  # rows up to which the packed product is faster than one with the weight as floats
 
 
 class _Packed(Module):

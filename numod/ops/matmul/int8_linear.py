@@ -1,0 +1,392 @@
+"""Linear layers of integers: x @ weight.T with the scales, the bias and the limits applied to each tile of sums.
+
+Two ops take a weight (n, k) of int8. `byte_linear` multiplies int8 or uint8 matrices and returns their dtype. For
+`dynamic_linear` x is float32: it is quantized here, by the range of the whole matrix or of each row, and the result is
+float32. Weights are packed into panels of words (`pack_bytes`); the packed forms of both ops read these. Products that
+return the 32-bit sums are in `int8`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ... import dtypes
+from ...device import Layout, threads
+from ...device.layout import layout
+from ...kernel import bind
+from ...kernel.any_size import for_all_sizes
+from ...kernel.language import bits32, float32, float_of_bits32, int32, int64, parallel_range, uint32, uintp
+from ...kernel.library.arithmetic import larger, round_small
+from ...kernel.library.panels import pack_words
+from ...kernel.registers import byte_tiles
+from ...kernel.registers.primitives import byte_float_row, byte_floats, byte_row, byte_rows
+from ...kernel.scalar import scalar
+from ...kernel.specialize import specialized
+from ..op import Op, Packing, Plan, single_device
+
+_CACHE = 1 << 19  # bytes of rows of x that a panel of weights is multiplied by at a time
+
+
+def plain_linear(x, weight, offset, multiplier, out, rows, columns, inner, zero, low, high):
+    """out (rows, columns) = round((x @ weight.T + offset) * multiplier) + zero in [low, high], element by element."""
+    for task in parallel_range(rows * columns):
+        index, total = int64(task), int32(0)
+        for k in range(inner):
+            total += int32(x[index // columns * inner + k]) * int32(weight[index % columns * inner + k])
+        value = float32(total + offset[index % columns]) * multiplier[index % columns]
+        out[index] = int32(round_small(min(max(value, float32(low - zero)), float32(high - zero)))) + int32(zero)
+
+
+def row_dots(x, weight, offset, multiplier, out, rows, columns, inner, zero, low, high):
+    """As `plain_linear`, for a few rows: each row of the weight is read once, where it is."""
+    least, most = float32(low - zero), float32(high - zero)
+    for task in parallel_range(columns):
+        j = int64(task)
+        for i in range(rows):
+            total = int32(0)
+            for k in range(inner):
+                total += int32(x[uintp(i * inner + k)]) * int32(weight[uintp(j * inner + k)])
+            value = float32(total + offset[uintp(j)]) * multiplier[uintp(j)]
+            out[uintp(i * columns + j)] = int32(round_small(min(max(value, least), most))) + int32(zero)
+
+
+def pack_panels(weight, packed, columns, inner, *, GROUP, MASK, PANEL):
+    """Pack weight (columns, inner) into panels (panels, words, PANEL), followed by the sums of its rows."""
+    words, panels = (inner + GROUP - 1) // GROUP, (columns + PANEL - 1) // PANEL
+    for task in parallel_range(panels * PANEL):
+        j, total = int64(task), int32(0)
+        start = j // PANEL * words * PANEL + j % PANEL
+        if j < columns:
+            pack_words(weight, j * inner, 1, inner, packed, start, PANEL, GROUP, MASK, 0)
+            for k in range(inner):
+                total += int32(weight[uintp(j * inner + k)])
+        else:
+            for k in range(words):
+                packed[uintp(start + k * PANEL)] = 0
+        packed[uintp(panels * words * PANEL + j)] = total
+
+
+def tiled_linear(
+    x, offset, multiplier, packed, out, left, added, scales, rows, columns, inner, zero, low, high, block, workers,
+    *, FLIP, GROUP, PANEL, TILE_ROWS, part, tile,
+):  # fmt: skip
+    """As `plain_linear`, for a packed weight. FLIP is added to the bytes of x, and taken back from the sums.
+
+    Scratch: left (rows, words * GROUP), added and scales (panels * PANEL).
+    """
+    words, panels = (inner + GROUP - 1) // GROUP, (columns + PANEL - 1) // PANEL
+    for task in parallel_range(rows):
+        start, source = int64(task) * words * GROUP, int64(task) * inner
+        for k in range(inner):
+            left[uintp(start + k)] = part(int32(x[uintp(source + k)]) + FLIP)
+        for k in range(inner, words * GROUP):
+            left[uintp(start + k)] = 0
+    for j in range(columns):
+        added[uintp(j)] = offset[uintp(j)] - FLIP * packed[uintp(panels * words * PANEL + j)]
+        scales[uintp(j)] = multiplier[uintp(j)]
+    for j in range(columns, panels * PANEL):
+        added[uintp(j)], scales[uintp(j)] = 0, 0.0
+    for worker in parallel_range(workers):
+        for first in range(0, rows, block):
+            end = min(first + block, rows)
+            for panel in range(int64(worker) * panels // workers, (int64(worker) + 1) * panels // workers):
+                for i in range(first, end, TILE_ROWS):
+                    tile(
+                        left, i * words * GROUP, words, 0, packed, panel * words * PANEL, added, panel * PANEL, scales,
+                        panel * PANEL, out, i * columns + panel * PANEL, columns, words, 1, min(TILE_ROWS, end - i),
+                        min(PANEL, columns - panel * PANEL), low - zero, high - zero, zero,
+                    )  # fmt: skip
+
+
+@scalar
+def ordered(bits):
+    """An integer that is ordered as the float32 of these bits; NaN is outside of the infinities."""
+    return int32(bits ^ (uint32(int32(bits) >> int32(31)) & uint32(0x7FFFFFFF)))
+
+
+@scalar
+def float_of_order(order):
+    """The reverse of `ordered`."""
+    return float_of_bits32(uint32(order) ^ (uint32(int32(order) >> int32(31)) & uint32(0x7FFFFFFF)))
+
+
+@scalar
+def usable_scale(scale):
+    """A scale that has a reciprocal: 0.1 for zeros, as in `ops.quantize`."""
+    return larger(scale, float32(6.1e-5)) if scale > 1e-38 else float32(0.1)
+
+
+def dynamic_tiles(
+    x, scale, bias, packed, out, left, added, scales, shifts, factors, extremes, rows, columns, inner, last, block,
+    workers,
+    *, GROUP, PANEL, SHIFT, TILE_ROWS, part, tile,
+):  # fmt: skip
+    """out (rows, columns) = x @ weight.T + bias for a packed weight with a scale for each column.
+
+    x becomes integers in 0 ... last, with a zero point, or if `last` is 0 those in -127 ... 127 of each row plus SHIFT.
+    Scratch: left (rows, words * GROUP), added, scales and shifts (panels * PANEL), factors (rows), extremes (2, rows).
+    """
+    words, panels = (inner + GROUP - 1) // GROUP, (columns + PANEL - 1) // PANEL
+    for task in parallel_range(rows):
+        source, low, high = int64(task) * inner, int32(0), int32(0)
+        for k in range(inner):
+            order = ordered(bits32(x[uintp(source + k)]))
+            low, high = min(low, order), max(high, order)
+        extremes[uintp(int64(task))], extremes[uintp(rows + int64(task))] = low, high
+    zero = float32(0.0)
+    if last > 0:
+        low, high = int32(0), int32(0)
+        for i in range(rows):
+            low, high = min(low, extremes[uintp(i)]), max(high, extremes[uintp(rows + i)])
+        least = float_of_order(low)
+        step = usable_scale((float_of_order(high) - least) / float32(last))
+        zero = float32(0.0) - least / step
+        zero = zero if zero < float32(last) else float32(last)
+        zero = round_small(zero if zero > 0.0 else float32(0.0))
+        for i in range(rows):
+            factors[uintp(i)] = step
+    else:
+        for i in range(rows):
+            factors[uintp(i)] = max(
+                larger(-float_of_order(extremes[uintp(i)]), float_of_order(extremes[uintp(rows + i)])) / float32(127.0),
+                float32(1e-12),
+            )
+        zero = float32(SHIFT)
+    top, bottom = float32(last if last > 0 else SHIFT + 127), float32(0 if last > 0 else SHIFT - 127)
+    for task in parallel_range(rows):
+        start, source = int64(task) * words * GROUP, int64(task) * inner
+        inverse = float32(1.0) / factors[uintp(int64(task))]
+        for k in range(inner):
+            value = x[uintp(source + k)] * inverse + zero
+            value = value if value < top else top
+            left[uintp(start + k)] = part(int32(round_small(value if value > bottom else bottom)))
+        for k in range(inner, words * GROUP):
+            left[uintp(start + k)] = 0
+    for j in range(columns):
+        added[uintp(j)] = -int32(zero) * packed[uintp(panels * words * PANEL + j)]
+        scales[uintp(j)], shifts[uintp(j)] = scale[uintp(j)], bias[uintp(j)]
+    for j in range(columns, panels * PANEL):
+        added[uintp(j)], scales[uintp(j)], shifts[uintp(j)] = 0, 0.0, 0.0
+    for worker in parallel_range(workers):
+        for first in range(0, rows, block):
+            end = min(first + block, rows)
+            for panel in range(int64(worker) * panels // workers, (int64(worker) + 1) * panels // workers):
+                for i in range(first, end, TILE_ROWS):
+                    tile(
+                        left, i * words * GROUP, words, packed, panel * words * PANEL, added, panel * PANEL, scales,
+                        panel * PANEL, shifts, panel * PANEL, factors, i, out, i * columns + panel * PANEL, columns,
+                        words, min(TILE_ROWS, end - i), min(PANEL, columns - panel * PANEL),
+                    )  # fmt: skip
+
+
+class PackBytes(Op):
+    """Pack a weight (n, k) of int8 in panels for `byte_linear` and `dynamic_linear`. CPU only."""
+
+    inputs, differentiable, portable = ("weight",), False, False
+
+    def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
+        (weight,) = arguments
+        run, sizes = _packer(weight)
+        return Plan(layout((_packed_size(*weight.shape),), dtypes.int32, weight.device), run, sizes)
+
+
+pack_bytes = PackBytes("pack_bytes")
+
+
+def _packed_size(columns: int, inner: int) -> int:
+    panel = byte_tiles.shape().panel
+    return -(-columns // panel) * panel * (-(-inner // byte_tiles.group()) + 1)
+
+
+def _packer(weight: Layout) -> tuple:
+    group = byte_tiles.group()
+    source = specialized(pack_panels, GROUP=group, MASK=255 if group == 4 else 65535, PANEL=byte_tiles.shape().panel)
+    signature = bind.signature("int8", "int32", numbers=2)
+    return bind.launcher(
+        weight.device, "pack_bytes", source, signature, dtypes.float32, max(weight.size, 1) // 4
+    ), weight.shape
+
+
+class _ByteLayer(Op):
+    """Base: the shapes, and the choice of a kernel."""
+
+    differentiable = False
+    result: dtypes.dtype | None  # None: the dtype of x
+
+    def check(self, arguments: tuple, attributes: tuple, sizes: dict) -> str | None:
+        """See `Op.check`."""
+        return None
+
+    def prepack(self, arguments: tuple, attributes: tuple) -> Packing | None:
+        """Pack the weight."""
+        if arguments[0].device.type != "cpu":
+            return None
+        return Packing(1, pack_bytes, (), self.packed_form())
+
+    def packed_form(self) -> Op:
+        """The op that takes the packed weight as its last input."""
+        raise NotImplementedError
+
+    def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
+        x, weight = arguments[:2]
+        out = layout((x.shape[0], weight.shape[0]), self.result or x.dtype, single_device(self.name, list(arguments)))
+        if out.size == 0:
+            return Plan(out, lambda *_: None)
+        return self.planned(x, weight, out, attributes)
+
+    def planned(self, x: Layout, weight: Layout, out: Layout, attributes: tuple) -> Plan:
+        """The plan of a weight that is not packed: it is packed at each call."""
+        run, (pack, sizes) = self.tiles(x, weight, out, attributes), _packer(weight)
+        scratch, parts = x.device.backend.scratch, self.parts(x, weight)
+        parts = ((_packed_size(*weight.shape), np.dtype("int32")), *parts)
+
+        def launch(x_data: object, weight_data: object, *others: object) -> None:
+            *ends, out_data = others
+            packed, *memory = scratch(parts)
+            pack(weight_data, packed, *sizes)
+            run(x_data, *ends, packed, out_data, *memory)
+
+        return Plan(out, launch)
+
+    def parts(self, x: Layout, weight: Layout) -> tuple:
+        """The scratch memory of the product."""
+        raise NotImplementedError
+
+    def tiles(self, x: Layout, weight: Layout, out: Layout, attributes: tuple) -> object:
+        """The launcher of the product with a packed weight: x, the constants, the packed weight, out, scratch."""
+        raise NotImplementedError
+
+    def launcher(
+        self, kernel: object, names: tuple, x: Layout, weight: Layout, sizes: tuple, **constants: int
+    ) -> object:
+        """The launcher of a kernel of tiles, `names` its types before the sizes."""
+        shape, group, (columns, inner) = byte_tiles.shape(), byte_tiles.group(), weight.shape
+        rows, is_row = x.shape[0], x.shape[0] == 1 and not for_all_sizes.get()
+        constants |= {"GROUP": group, "PANEL": shape.panel, "TILE_ROWS": 1 if is_row else shape.rows}
+        constants |= {
+            "part": np.dtype("uint8" if group == 4 else "int16"),
+            "tile": self.tile_of_row if is_row else self.tile,
+        }
+        block = max(_CACHE // max(inner * 4 // group, 1) // shape.rows, 1) * shape.rows
+        work = rows * columns * inner // 16
+        signature = bind.signature(*names, numbers=len(sizes) + 2)
+        run = bind.launcher(x.device, self.name, specialized(kernel, **constants), signature, dtypes.float32, work)
+        panels = -(-columns // shape.panel)
+        return lambda *arrays: run(*arrays, *sizes, block, min(threads.get_num_threads(), panels))
+
+
+def _left(x: Layout, weight: Layout) -> tuple:
+    """The scratch memory of x as rows of words, and the number of padded columns."""
+    group, panel, (columns, inner) = byte_tiles.group(), byte_tiles.shape().panel, weight.shape
+    count = x.shape[0] * -(-inner // group) * group
+    return (count, np.dtype("uint8" if group == 4 else "int16")), -(-columns // panel) * panel
+
+
+class ByteLinear(_ByteLayer):
+    """x (m, k) of int8 or uint8 @ weight (n, k).T of int8 -> (m, n) of x's dtype.
+
+    The result is round((sum + offset) * multiplier) + zero in [low, high], for the exact sum of products of integers.
+    `offset` has the bias and the products with zero points.
+    """
+
+    takes = "x[m k]:any weight[n k]:int8 offset[n]:int32 multiplier[n]:float32; zero=int low=int high=int"
+    inputs, attributes = ("x", "weight", "offset", "multiplier"), ("zero", "low", "high")
+    result, tile, tile_of_row = None, staticmethod(byte_rows), staticmethod(byte_row)
+
+    def check(self, arguments: tuple, attributes: tuple, sizes: dict) -> str | None:
+        """See `Op.check`."""
+        dtype = arguments[0].dtype
+        if dtype not in (dtypes.int8, dtypes.uint8):
+            return f"input 'x' must be of int8 or uint8, got {dtype}"
+        limits = dtypes.iinfo(dtype)
+        if any(not limits.min <= number <= limits.max for number in attributes):
+            return f"zero, low and high must be integers of {dtype}, got {attributes}"
+        return None
+
+    def packed_form(self) -> Op:
+        """See `_ByteLayer`."""
+        return packed_byte_linear
+
+    def planned(self, x: Layout, weight: Layout, out: Layout, attributes: tuple) -> Plan:
+        """See `_ByteLayer`. A row needs no packing."""
+        is_row, is_plain = x.shape[0] == 1 and not for_all_sizes.get(), x.device.type != "cpu"
+        if not is_row and not is_plain:
+            return super().planned(x, weight, out, attributes)
+        signature = bind.signature(x, "int8", "int32", "float32", x, numbers=6)
+        source, work = specialized(plain_linear if is_plain else row_dots), out.size * weight.shape[1]
+        name = "plain_byte_linear" if is_plain else "byte_linear_rows"
+        run = bind.launcher(x.device, name, source, signature, dtypes.float32, work // (4 if is_plain else 8))
+        return Plan(out, run, (*out.shape, weight.shape[1], *attributes))
+
+    def parts(self, x: Layout, weight: Layout) -> tuple:
+        """See `_ByteLayer`."""
+        left, padded = _left(x, weight)
+        return left, (padded, np.dtype("int32")), (padded, np.dtype("float32"))
+
+    def tiles(self, x: Layout, weight: Layout, out: Layout, attributes: tuple) -> object:
+        """See `_ByteLayer`."""
+        part = _left(x, weight)[0][1].name
+        names = x, "int32", "float32", "int32", x, part, "int32", "float32"
+        flip = 128 if byte_tiles.group() == 4 and x.dtype is dtypes.int8 else 0
+        return self.launcher(tiled_linear, names, x, weight, (*out.shape, weight.shape[1], *attributes), FLIP=flip)
+
+
+class DynamicLinear(_ByteLayer):
+    """x (m, k) of float32 @ weight (n, k).T of int8 with a scale for each row, plus a bias -> (m, n) of float32.
+
+    x is quantized to the integers 0 ... last with the scale and the zero point of its range, or if `last` is 0 to
+    -127 ... 127 with a scale for each row.
+    """
+
+    takes = "x[m k]:float32 weight[n k]:int8 scale[n]:float32 bias[n]:float32; last=0..255"
+    inputs, attributes = ("x", "weight", "scale", "bias"), ("last",)
+    result, tile, tile_of_row = dtypes.float32, staticmethod(byte_floats), staticmethod(byte_float_row)
+
+    def packed_form(self) -> Op:
+        """See `_ByteLayer`."""
+        return packed_dynamic_linear
+
+    def parts(self, x: Layout, weight: Layout) -> tuple:
+        """See `_ByteLayer`."""
+        (left, padded), rows = _left(x, weight), x.shape[0]
+        number, real = np.dtype("int32"), np.dtype("float32")
+        return left, (padded, number), (padded, real), (padded, real), (rows, real), (2 * rows, number)
+
+    def tiles(self, x: Layout, weight: Layout, out: Layout, attributes: tuple) -> object:
+        """See `_ByteLayer`."""
+        part = _left(x, weight)[0][1].name
+        names = *["float32"] * 3, "int32", "float32", part, "int32", *["float32"] * 3, "int32"
+        shift = 128 if byte_tiles.group() == 4 else 0
+        return self.launcher(dynamic_tiles, names, x, weight, (*out.shape, weight.shape[1], *attributes), SHIFT=shift)
+
+
+class _Packed:
+    """A layer with a further input, the weight packed by `pack_bytes`, which the kernel reads."""
+
+    takes = None  # the packed layout depends on the processor, so it is not saved in files
+    portable = False
+
+    def prepack(self, arguments: tuple, attributes: tuple) -> None:
+        """The weight is packed already."""
+
+    def planned(self, x: Layout, weight: Layout, out: Layout, attributes: tuple) -> Plan:
+        """See `_ByteLayer`."""
+        run, scratch, parts = self.tiles(x, weight, out, attributes), x.device.backend.scratch, self.parts(x, weight)
+        return Plan(out, lambda x_data, _, *others: run(x_data, *others, *scratch(parts)))
+
+
+class PackedByteLinear(_Packed, ByteLinear):
+    """`byte_linear` of a packed weight."""
+
+    inputs = (*ByteLinear.inputs, "packed")
+
+
+class PackedDynamicLinear(_Packed, DynamicLinear):
+    """`dynamic_linear` of a packed weight."""
+
+    inputs = (*DynamicLinear.inputs, "packed")
+
+
+byte_linear, dynamic_linear = ByteLinear("byte_linear"), DynamicLinear("dynamic_linear")
+packed_byte_linear = PackedByteLinear("packed_byte_linear")
+packed_dynamic_linear = PackedDynamicLinear("packed_dynamic_linear")
