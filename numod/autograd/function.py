@@ -85,6 +85,11 @@ class FunctionNode(Node):
 
     is_custom_function = True
 
+    @property
+    def sees_undefined(self) -> bool:
+        """Whether backward gets None for results without gradient."""
+        return not self.context._materialize and len(self.outputs) > 1
+
     def __init__(self, function: type, context: Context, edges: tuple, layouts: tuple, outputs: tuple) -> None:
         super().__init__(None, edges, layouts, outputs)
         self.function, self.context = function, context

@@ -43,6 +43,7 @@ class Node:
     out: tuple[tuple[Tensor, int], ...] | None = None  # the saved results, with their versions
     packed: object = None  # what saved-tensor hooks returned
     is_custom_function = False  # whether user code computes the gradients, and may keep references to them
+    sees_undefined = False  # whether that code gets None, not zeros, for results without gradient
 
     def __init__(self, op: Op | None, edges: Sequence, layouts: Sequence, outputs: tuple) -> None:
         self.sequence = next(_sequence)

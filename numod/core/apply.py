@@ -99,7 +99,7 @@ def apply(op: Op, inputs: tuple, attributes: tuple = ()) -> Tensor | tuple[Tenso
     except OverflowError:
         return apply(op, _as_signed(inputs), attributes)
     except TypeError:  # of attributes such as 2.0, which as a key equal good ones
-        op.plans.pop(key, None)
+        op.forget(key)
         raise
     if requires_grad and op.differentiable and state.grad_enabled:
         extensions.record(op, inputs, key[1:], attributes, result)

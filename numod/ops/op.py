@@ -16,6 +16,7 @@ tuple. Gradients of pointwise rows are formulas; those of other ops are written 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -40,30 +41,60 @@ def every_op() -> list[Op]:
 _era = 0  # incremented when plans are dropped, so that plans made meanwhile by other threads are not cached
 
 
-_plans_exchanged = Lock()
+_planning = 0  # the number of threads that plan for all sizes
+_planning_changes = Lock()
 
 
 @contextmanager
 def planning_for_all_sizes() -> Iterator[None]:
-    """A context in which plans are made for all sizes, in this thread.
-
-    They are cached apart from other plans, unless another thread is in such a context.
-    """
-    token, is_first = for_all_sizes.set(True), _plans_exchanged.acquire(blocking=False)
-    ops = every_op() if is_first else []
+    """A context in which plans are made for all sizes, in this thread. They are cached apart from other plans."""
+    token = for_all_sizes.set(True)
+    _count_planning(1)
     try:
-        _exchange_plans(ops)
         yield
     finally:
-        _exchange_plans(ops)
+        _count_planning(-1)
         for_all_sizes.reset(token)
-        if is_first:
-            _plans_exchanged.release()
 
 
-def _exchange_plans(ops: list[Op]) -> None:
-    for op in ops:
-        op.plans, op.plans_for_all_sizes = op.plans_for_all_sizes, op.plans
+def _count_planning(change: int) -> None:
+    """Count threads that plan for all sizes. The first and the last one exchange the tables of all ops."""
+    global _planning
+    with _planning_changes:
+        former, _planning = _planning, _planning + change
+        if not former or not _planning:
+            for op in every_op():
+                op.plans = op.plans_by_mode if _planning else op.plain_plans
+
+
+def _enter_child() -> None:
+    """Replace the lock after a fork: a thread that does not exist in the child may have held it."""
+    global _planning_changes
+    _planning_changes = Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_enter_child)
+
+
+class PlansByMode:
+    """An op's plans while a thread plans for all sizes. Each thread finds those of its own mode.
+
+    Otherwise `Op.plans` is the plain table: a lookup of the mode in every call would slow down dispatch.
+    """
+
+    __slots__ = ("plain", "general")
+
+    def __init__(self, plain: dict[tuple, Plan], general: dict[tuple, Plan]) -> None:
+        self.plain, self.general = plain, general
+
+    def of_mode(self) -> dict[tuple, Plan]:
+        """The table of the thread's mode."""
+        return self.general if for_all_sizes.get() else self.plain
+
+    def get(self, key: tuple) -> Plan | None:
+        """The plan of a call, or None."""
+        return self.of_mode().get(key)
 
 
 def _forget_plans() -> None:
@@ -71,8 +102,7 @@ def _forget_plans() -> None:
     global _era
     _era += 1
     for op in every_op():
-        op.plans.clear()
-        op.plans_for_all_sizes.clear()
+        op.forget()
 
 
 dtypes.on_default_change.append(_forget_plans)
@@ -184,9 +214,12 @@ class Op:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.plans: dict[tuple, Plan] = {}
-        self.plans_for_all_sizes: dict[tuple, Plan] = {}
-        _ops[id(self)] = self
+        self.plain_plans: dict[tuple, Plan] = {}
+        self.plans_by_mode = PlansByMode(self.plain_plans, {})
+        self.plans: dict[tuple, Plan] | PlansByMode  # what dispatch reads
+        with _planning_changes:
+            self.plans = self.plans_by_mode if _planning else self.plain_plans
+            _ops[id(self)] = self
         self.backward_plans: dict[tuple[int, int], BackwardPlan] = {}
 
     def supports_half(self, arguments: tuple, attributes: tuple) -> bool:
@@ -239,10 +272,23 @@ class Op:
 
     def remember(self, key: tuple, plan: Plan) -> None:
         """Cache a complete plan: another thread may run it immediately."""
-        if len(self.plans) >= PLAN_LIMIT:
-            self.plans.clear()
+        plans = self.plans_by_mode.of_mode()
+        if len(plans) >= PLAN_LIMIT:
+            plans.clear()
         if plan.era == _era:
-            self.plans[key] = plan
+            plans[key] = plan
+
+    def forget(self, key: tuple | None = None) -> None:
+        """Drop a cached plan, or all."""
+        for plans in (self.plain_plans, self.plans_by_mode.general):
+            if key is None:
+                plans.clear()
+            else:
+                plans.pop(key, None)
+
+    def cached_plans(self) -> list[Plan]:
+        """All cached plans."""
+        return [*self.plain_plans.values(), *self.plans_by_mode.general.values()]
 
     def check(self, arguments: tuple, attributes: tuple, sizes: dict) -> str | None:
         """The error of a call that fits `takes`, whose names have these `sizes`; None if the call is valid."""

@@ -123,7 +123,7 @@ class Launches:
     def _wire_plans(self, exchange: dict[int, Callable]) -> None:
         seen = set(self._plain)
         for op in ops.every_op():
-            for plan in list(op.plans.values()):
+            for plan in op.cached_plans():
                 if self._gpu is not None and exchange is self._timed:
                     for launch in _launches(plan.launch, set()):
                         self._time_gpu(launch)

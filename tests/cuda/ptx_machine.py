@@ -200,7 +200,7 @@ class Machine:
         for function in known:
             function.cache_clear()
         for operation in op.every_op():
-            operation.plans.clear()  # they have memory of this one
+            operation.forget()  # they have memory of this one
 
     # the driver's interface
 

@@ -36,6 +36,7 @@ class Tape(NamedTuple):
     results_of_target: list[set[int]]  # per target: the results that depend on it
     depends_on: list[set[int]]  # per result: the results that it depends on
     shared_history: list[set[int]]  # per result: the results that share nodes with saved tensors with it
+    sees_undefined: bool  # whether a Function's backward gets None, not zeros, for results without gradient
 
 
 class Differentiable(Executable):
@@ -168,6 +169,9 @@ class CompiledNode(Node):
         if not used.isdisjoint(self.freed_outputs):
             raise freed_error()
         inputs, arena, memory_of, values = self._check_saved()
+        if self.executable.tape.sees_undefined and len(used) < len(grads):
+            results = self._recomputed("a Function with set_materialize_grads(False) gets None for unused results")
+            return self._differentiate(results, grads)
         if state.grad_enabled:
             results = self._recomputed("create_graph=True differentiates a compiled function's gradient")
             gradients = self._differentiate(results, grads)
@@ -302,6 +306,8 @@ def _match(structure: Any, outputs: Any, tensors: dict[Value, Tensor]) -> None:
     elif type(structure) is ScalarExpression:
         if structure.operation == "view_of":
             _match(structure.operands[:2], (outputs, outputs._base), tensors)
+        elif structure.operation == "with_inference":
+            _match(structure.operands[0], outputs, tensors)
     elif is_structure(structure):
         for part, output in zip(parts(structure), parts(outputs)):
             _match(part, output, tensors)

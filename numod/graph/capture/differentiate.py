@@ -26,7 +26,8 @@ def differentiate(recorder: Recorder, inputs: tuple[Tensor, ...], outputs: Any) 
     boundary = len(recorder.program.steps)
     try:
         gradients = tuple(grad_up_to(results, leaves, seeds)) if leaves else ()
-    except RuntimeError as error:  # a saved tensor was overwritten; backward() may never be called
+    # a saved tensor was overwritten, or a Function's backward raised; backward() may never be called
+    except Exception as error:
         raise CannotRepeat(f"compile: the gradients of the results cannot be computed: {error}") from error
     numbers = {id(tensor): number for number, tensor in enumerate(inputs)}
     targets = [numbers.get(id(leaf), leaf) for leaf in leaves]
@@ -71,11 +72,13 @@ def _leaves(results: list[Tensor], inputs: tuple[Tensor, ...]) -> list[Tensor] |
     return list(leaves.values())
 
 
-def _dependence(results: list[Tensor], leaves: list[Tensor]) -> tuple[list[set[int]], list[set[int]], list[set[int]]]:
+def _dependence(
+    results: list[Tensor], leaves: list[Tensor]
+) -> tuple[list[set[int]], list[set[int]], list[set[int]], bool]:
     """How results, by number, depend on leaves and on each other.
 
     Returns (for each leaf, the results that depend on it; for each result, the results that it depends on; for each
-    result, the results whose history shares a node with saved tensors).
+    result, the results whose history shares a node with saved tensors; whether a node tells None from zeros).
     """
     result_at, leaf_at = [
         {(id(edge[0]), edge[1]): number for number, edge in enumerate(map(edge_to, tensors))}
@@ -84,6 +87,7 @@ def _dependence(results: list[Tensor], leaves: list[Tensor]) -> tuple[list[set[i
     uses: list[set[int]] = [set() for _ in leaves]
     depends_on: list[set[int]] = [set() for _ in results]
     saving_nodes: list[set[int]] = [set() for _ in results]
+    sees_undefined = False
     for number, result in enumerate(results):
         seen, pending = set(), [edge_to(result)]
         while pending:
@@ -95,10 +99,11 @@ def _dependence(results: list[Tensor], leaves: list[Tensor]) -> tuple[list[set[i
                 seen.add(position)
                 if getattr(target, "saved", True) or target.out or target.packed is not None:
                     saving_nodes[number].add(id(target))
+                sees_undefined = sees_undefined or target.sees_undefined
                 depends_on[number].add(result_at.get(position, number))
                 pending += [edge for edge in target.edges if edge is not None]
         depends_on[number].discard(number)
     shared_history = [
         {number for number, other in enumerate(saving_nodes) if not nodes.isdisjoint(other)} for nodes in saving_nodes
     ]
-    return uses, depends_on, shared_history
+    return uses, depends_on, shared_history, sees_undefined

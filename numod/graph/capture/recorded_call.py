@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ...autograd.tape import hook_on
+from ...core import apply as dispatch
 from ...core.listeners import listeners
 from ...core import changes
 from ...core.tensor import Tensor
@@ -167,9 +168,21 @@ class RecordedCall(Environment):
         if not issubclass(type(leaf), Tensor):
             return leaf
         self.recorder.refuse_copied_view(leaf, self._returned.keys())
-        base = leaf._base
         is_known = id(leaf) in self.outside or any(leaf is tensor for tensor in self.tensors)
-        if self.recorder.decisions.refused or base is None or is_known:
+        if self.recorder.decisions.refused or is_known:
+            return leaf
+        encoded = self._encode_view(leaf)
+        # a run marks results with new memory by the mode in which the function is called
+        existing = (*self.tensors, *self.recorder.program.held.values())
+        is_marked = dispatch.state.inference and not any(leaf._storage is tensor._storage for tensor in existing)
+        if leaf._inference == is_marked:
+            return encoded
+        return ScalarExpression("with_inference", (encoded, leaf._inference))
+
+    def _encode_view(self, leaf: Tensor) -> Tensor | ScalarExpression:
+        """Encode a new tensor, which may be a view of an input or of another result."""
+        base = leaf._base
+        if base is None:
             return leaf
         source = next((tensor for tensor in self.tensors if base is tensor or base is tensor._base), None)
         is_only_view = id(base) not in self.outside and self._returned[id(base)] < 2 and not leaf.requires_grad

@@ -77,7 +77,7 @@ _READING_METHODS = (
 class ScalarExpression(NamedTuple):
     """A scalar that a program returns: an operation on operands, computed at the end of a run.
 
-    The operation is a method of a tensor, a Python operator, a function of `math`, or `view_of`.
+    The operation is a method of a tensor, a Python operator, a function of `math`, `view_of` or `with_inference`.
     """
 
     operation: str
@@ -102,10 +102,16 @@ def view_of(x: Tensor, source: Tensor, unrecorded: bool) -> Tensor:
     return x
 
 
+def with_inference(x: Tensor, is_inference: bool) -> Tensor:
+    """Return `x`, marked as an inference tensor or as none."""
+    x._inference = is_inference
+    return x
+
+
 def function_of(operation: str) -> Callable:
     """The function that computes an expression from its operands."""
-    if operation == "view_of":
-        return view_of
+    if operation in ON_RESULTS:
+        return ON_RESULTS[operation]
     if operation.startswith("math."):
         return getattr(math, operation[5:])
     return (
@@ -113,6 +119,10 @@ def function_of(operation: str) -> Callable:
         if operation in METHODS
         else getattr(operator, operation, None) or getattr(builtins, operation)
     )
+
+
+# operations on a tensor that a program returns: their first operand is the result
+ON_RESULTS: dict[str, Callable[..., Tensor]] = {"view_of": view_of, "with_inference": with_inference}
 
 
 def compute(operation: str, operands: Iterable) -> Any:

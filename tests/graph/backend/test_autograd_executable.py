@@ -506,3 +506,43 @@ def test_outputs_beside_a_loss_keep_their_history_after_its_backward() -> None:
         return outcomes
 
     assert equal(run(lambda step: step), run(compile))
+
+
+def test_a_function_that_tells_none_from_zeros() -> None:
+    class Halves(numod.autograd.Function):
+        @staticmethod
+        def forward(ctx: object, x: numod.Tensor) -> tuple[numod.Tensor, numod.Tensor]:
+            ctx.set_materialize_grads(False)
+            return x * 2, x * 3
+
+        @staticmethod
+        def backward(ctx: object, first: numod.Tensor | None, second: numod.Tensor | None) -> numod.Tensor:
+            if first is None or second is None:
+                return 5 * (second if first is None else first)
+            return first + second
+
+    for function in (Halves.apply, compile(lambda x: Halves.apply(x))):
+        for used, expected in [((0,), 5.0), ((0, 1), 2.0), ((1,), 5.0), ((0, 1), 2.0)]:
+            x = numod.ones(3, requires_grad=True)
+            results = function(x)
+            sum(results[k].sum() for k in used).backward()
+            assert x.grad.tolist() == [expected] * 3
+
+
+def test_a_function_whose_backward_raises_runs_eagerly_and_raises_in_backward() -> None:
+    class Forward(numod.autograd.Function):
+        @staticmethod
+        def forward(ctx: object, x: numod.Tensor) -> numod.Tensor:
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: object, gradient: numod.Tensor) -> numod.Tensor:
+            raise KeyError("no gradient")
+
+    compiled = compile(lambda x: Forward.apply(x), fullgraph=False)
+    with pytest.warns(UserWarning, match="the gradients of the results cannot be computed: 'no gradient'"):
+        for _ in range(3):
+            result = compiled(numod.ones(3, requires_grad=True))
+            assert result.tolist() == [2.0] * 3
+            with pytest.raises(KeyError):
+                result.sum().backward()

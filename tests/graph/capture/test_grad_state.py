@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 from collections.abc import Callable
 
 import pytest
@@ -114,6 +115,11 @@ def test_weights_changed_between_forward_and_backward_are_noticed() -> None:
         loss.backward()
 
 
+def in_mode(is_inference: bool, function: object) -> object:
+    with numod.inference_mode(is_inference):
+        return function()
+
+
 def test_modes_and_requires_grad() -> None:
     eager, compiled = forward_pair()
     x = batch(1)[0]
@@ -124,6 +130,14 @@ def test_modes_and_requires_grad() -> None:
             assert compiled(x).is_inference()
         assert compiled(x).requires_grad and not compiled(x).is_leaf
         assert compiled(x.clone().requires_grad_()).requires_grad
+    for mode, is_inside in itertools.product((numod.no_grad, numod.inference_mode), (True, False)):
+        compiled_view = compile(lambda x: in_mode(is_inside, lambda: (x * 2, x.view(-1))))
+        with mode():
+            ones = numod.ones(2)
+        for _ in range(3):
+            with numod.inference_mode(not is_inside):
+                results = compiled_view(ones)
+            assert [y.is_inference() for y in results] == [is_inside, ones.is_inference()]
     compiled[0].weight.requires_grad_(False)
     eager[0].weight.requires_grad_(False)
     for function in (eager, compiled):
