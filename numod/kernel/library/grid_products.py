@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from ..language import uintp
 from ..registers.primitives import (
-    copy_line, line1, line2, line4, line8, shifted1, shifted2, shifted3, transpose_block,
+    copy_line, line1, line2, line4, line8, shifted1, shifted2, shifted3, tall1, transpose_block,
 )  # fmt: skip
 from ..scalar import scalar, shared_scalar
 from .grid import GridLines, grid_reach
@@ -40,7 +40,18 @@ def multiply_grid(
         end = min(total, begin + shape.run)
         for first in range(0, max(depth, 1), shape.deep):  # sums of nothing are written too
             depth_here, is_last, tile_place = min(shape.deep, depth - first), first + shape.deep >= depth, tile_at
-            for row in range(0, rows, tile_rows):
+            # for few positions, tiles of twice the rows read the grid half as often
+            tall = 2 * tile_rows if (total <= lanes) & (shape.deep >= depth) else rows + 1
+            done = rows // tall * tall
+            for row in range(0, done, tall):
+                tall1(
+                    a, a_at + row * a_step, depth, 1, grid, grid_at, 0, table, table_at, tile, tile_at, lanes, depth, 0
+                )
+                store_tile(
+                    tile, tile_at, lanes, tall, 0, total, out, out_at + row * row_step, image_step, row_step, slab_step,
+                    line_step, column_step, count, slabs, lines, columns, shape,
+                )  # fmt: skip
+            for row in range(done, rows, tile_rows):
                 start, position = a_at + row * a_step + first, begin
                 while position < end:
                     slab_position = position % slab if slabs > 1 else position

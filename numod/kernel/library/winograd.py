@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from ..language import address_of, uintp
 from ..registers.primitives import (
+    column1,
+    column2,
+    column3,
     combine_lines,
     copy_line,
-    tile1,
-    tile2,
-    tile3,
     transform_lines,
     transform_outputs,
     transform_pixels,
@@ -129,11 +129,11 @@ def multiply_tiles(
                         products_at + component * step + row * columns + column,
                     )
                     if vectors == 3:
-                        tile3(a, 1, features, b, columns, products, target, columns, steps, add, rows, lanes)
+                        column3(a, features, b, columns, products, target, columns, steps, add)
                     elif vectors == 2:
-                        tile2(a, 1, features, b, columns, products, target, columns, steps, add, rows, lanes)
+                        column2(a, features, b, columns, products, target, columns, steps, add)
                     else:
-                        tile1(a, 1, features, b, columns, products, target, columns, steps, add, rows, lanes)
+                        column1(a, features, b, columns, products, target, columns, steps, add)
             column += vectors * lanes
 
 

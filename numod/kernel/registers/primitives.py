@@ -81,6 +81,17 @@ def _tile(vectors):
 tile1, tile2, tile3 = map(_tile, (1, 2, 3))
 
 
+def _column(vectors):
+    def column(a, a_step, b, b_step, c, c_at, c_row, depth, keep):
+        """A tile of whose a each column is contiguous."""
+        _tile(vectors)(a, 1, a_step, b, b_step, c, c_at, c_row, depth, keep, host().rows, 0)
+
+    return column
+
+
+column1, column2, column3 = map(_column, (1, 2, 3))
+
+
 def _panel_tile(rows, vectors):
     def panel_tile(a, a_at, a_row, b, b_at, c, c_at, c_row, depth):
         """c (rows, vectors) = a (rows, depth) @ b (depth, vectors); b is a contiguous panel. All are arrays."""
@@ -118,10 +129,10 @@ def _edge(vectors):
 edge1, edge2, edge3 = map(_edge, (1, 2, 3))
 
 
-def _shifted(vectors):
+def _shifted(vectors, height=1):
     def shifted(a, a_at, a_row, a_step, b, b_at, b_step, table, table_at, c, c_at, c_row, depth, keep):
-        """A tile of arrays; row k of b begins at b_at + table[table_at + k]."""
-        for i in range(host().rows):
+        """A tile of arrays, of `height` times the usual rows; row k of b begins at b_at + table[table_at + k]."""
+        for i in range(height * host().rows):
             for j in range(vectors * _lanes(c)):
                 total = sum(a[a_at + i * a_row + k * a_step] * b[b_at + table[table_at + k] + j] for k in range(depth))
                 _put(c, c_at + i * c_row + j, total, keep)
@@ -130,6 +141,7 @@ def _shifted(vectors):
 
 
 shifted1, shifted2, shifted3 = map(_shifted, (1, 2, 3))
+tall1 = _shifted(1, 2)
 
 
 def _spread(vectors):

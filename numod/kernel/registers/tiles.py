@@ -26,12 +26,14 @@ def functions() -> dict[str, Callable]:
 
     tileN(a, a_row, a_step, b, b_step, c, c_at, c_row, depth, keep, valid, last): a and b are addresses. Element (i, k)
     of a is at a + i * a_row + k * a_step (in elements), row k of b at b + k * b_step, row i of c at c_at + i * c_row.
+    columnN is tileN for a whose columns are contiguous (a_row is 1): it needs no registers for addresses of rows.
     edgeN reads and writes only `valid` rows and `last` elements of a row's last vector (without `host().masks` it reads
     all of b's last vector).
 
     shiftedN(a, a_at, a_row, a_step, b, b_at, b_step, table, table_at, c, c_at, c_row, depth, keep) takes arrays; row k
-    of b is at b_at + table[table_at + k]. In spreadN, row i of a is at a_at + table[table_at + i]. lineN is shiftedN of
-    one row; instead of c_row it takes the number of elements of the last vector to write.
+    of b is at b_at + table[table_at + k]. tall1 is shifted1 with twice as many rows. In spreadN, row i of a is at
+    a_at + table[table_at + i]. lineN is shiftedN of one row; instead of c_row it takes the number of elements of the
+    last vector to write.
 
     tileRxN(a, a_at, a_row, b, b_at, c, c_at, c_row, depth) takes arrays: R contiguous rows of a, and b as a panel of N
     vectors.
@@ -61,8 +63,10 @@ def functions() -> dict[str, Callable]:
                 functools.partial(emit_tile, rows, vectors, edge, host().masks),
                 shared=True,
             )
+        add(f"column{vectors}", _COLUMN, functools.partial(_emit_column, rows, vectors), shared=True)
         for kind in ("shifted", "spread"):
             add(f"{kind}{vectors}", _INDIRECT, functools.partial(_emit_indirect, rows, vectors, kind))
+    add("tall1", _INDIRECT, functools.partial(_emit_indirect, 2 * rows, 1, "shifted"))
     for vectors in (1, 2, 4, LINE):
         add(f"line{vectors}", _INDIRECT, functools.partial(_emit_line, vectors))
     for height in HEIGHTS:
@@ -96,6 +100,7 @@ def panel(columns: int, lanes: int, vectors: int = VECTORS) -> tuple[int, int]:
 
 
 TILE = "a*, a_row, a_step, b*, b_step, c[c_at], c_row, depth, keep, valid, last"
+_COLUMN = "a*, a_step, b*, b_step, c[c_at], c_row, depth, keep"
 _INDIRECT = "a[a_at], a_row, a_step, b[b_at], b_step, table[table_at], c[c_at], c_row, depth, keep"
 
 _SPLIT = "x[x_at], x_step, first, last, top, bottom, out[out_at], out_step, apart, lines, n, valid, room, less"
@@ -117,6 +122,10 @@ def emit_tile(rows, vectors, edge, masks, w, a, a_row, a_step, b, b_step, c, c_r
             w.prefetch(c, (c_row, i), v * w.lanes, write=True)
     totals = _sums(w, rows, vectors, [w.at(a, row_offset) for row_offset in row_offsets], a_step, row, depth)
     _store_sums(w, totals, c, c_row, keep, valid if edge else None, mask)
+
+
+def _emit_column(rows, vectors, w, a, a_step, b, b_step, c, c_row, depth, keep):
+    emit_tile(rows, vectors, False, False, w, a, 1, a_step, b, b_step, c, c_row, depth, keep, None, None)
 
 
 def _emit_panel_tile(rows, vectors, w, a, a_row, b, c, c_row, depth):
@@ -188,7 +197,7 @@ def _sums(
         return [added(w.offset(k, number), sums) for number, sums in enumerate(sets)]
 
     zeros = [[w.zeros] * vectors] * rows
-    if not prefetch or vectors > 1:
+    if not prefetch or vectors * rows > host().rows:
         return w.loop(0, depth, 1, [zeros], step)[0]
     # each of so few sums would wait for its last addition: two sets of sums, for even and odd k
     odd = w.builder.and_(depth, w.number(1))

@@ -39,6 +39,42 @@ def test_a_tile_is_a_product(dtype, vectors, depth):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("vectors", [1, 2, 3])
+@pytest.mark.parametrize(("depth", "keep"), [(0, 0), (1, 1), (37, 1)])
+def test_a_tile_of_columns_is_a_product(dtype, vectors, depth, keep):
+    rows, columns = tiles.host().rows, vectors * tiles.host().lanes(SIZE[dtype])
+    rng = np.random.default_rng(0)
+    a, b, c = (
+        rng.standard_normal(shape).astype(dtype)
+        for shape in ((depth + 1, rows + 2), (depth + 1, columns + 3), (rows, columns + 1))
+    )
+    product = a[:depth, :rows].T @ b[:depth, :columns]
+    expected = np.concatenate([keep * c[:, :columns] + product, c[:, columns:]], 1)
+    text = (
+        f"column{vectors}(address_of(x0), {rows + 2}, address_of(x1), {columns + 3}, x2, 0, {columns + 1}, {depth}, "
+        f"{keep})"
+    )
+    _run(text, "column", f"{dtype}[], {dtype}[], {dtype}[]", (a.ravel(), b.ravel(), c.reshape(-1)))
+    np.testing.assert_allclose(c, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("depth", [0, 1, 37])
+def test_a_tall_tile_reads_the_rows_of_b_that_a_table_names(dtype, depth):
+    rows, columns, rng = 2 * tiles.host().rows, tiles.host().lanes(SIZE[dtype]), np.random.default_rng(0)
+    a, b, c = (
+        rng.standard_normal(shape).astype(dtype)
+        for shape in ((rows, depth + 1), (depth + 1, columns + 3), (rows, columns + 1))
+    )
+    table = rng.permutation(depth + 1) * (columns + 3)
+    expected = np.concatenate([a[:, :depth] @ b.ravel()[table[:depth, None] + np.arange(columns)], c[:, columns:]], 1)
+    text = f"tall1(x0, 0, {depth + 1}, 1, x1, 0, 0, x2, 0, x3, 0, {columns + 1}, {depth}, 0)"
+    arrays = (a.ravel(), b.ravel(), table, c.reshape(-1))
+    _run(text, "tall", f"{dtype}[], {dtype}[], int64[], {dtype}[]", arrays)
+    np.testing.assert_allclose(c, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("vectors", [1, 2, 3])
 @pytest.mark.parametrize(("valid", "last", "keep"), [(1, 1, 0), (3, 2, 1)])
 def test_a_tile_at_the_edge_reads_and_writes_no_further(dtype, vectors, valid, last, keep):
     lanes, depth = tiles.host().lanes(SIZE[dtype]), 5
