@@ -68,10 +68,11 @@ def test_the_vector_form_is_the_plain_one(bits):
     weight, out = RANDOM.integers(-128, 128, 128).astype(np.int8), np.zeros(1, np.float32)
     weight = weight if bits == 8 else weight[:64].view(np.uint8)
     function = primitives.limb_dots if bits == 8 else primitives.limb_dots4
-    function(weight, 0, limbs, 0, 128, starts, 0, np.array([0.5], np.float32), 0, out, 0, 1, 128)
+    scale, zero, totals = (np.array([number], np.float32) for number in (0.5, 3.0, 100.0))
+    function(weight, 0, 128, limbs, 0, 128, starts, 0, scale, 0, zero, 0, totals, 0, out, 0, 1, 1, 128)
     values = weight.astype(int) + 128 if bits == 8 else np.concatenate([weight & 15, weight >> 4]).astype(int)
-    sums = starts + limbs.reshape(limb_dots.LIMBS, 128).astype(int) @ values
-    np.testing.assert_allclose(out[0], 0.5 * (sums @ [1, 256, 65536]), rtol=1e-6)
+    sums = (starts if bits == 8 else 0) + limbs.reshape(limb_dots.LIMBS, 128).astype(int) @ values
+    np.testing.assert_allclose(out[0], 0.5 * (sums @ [1, 256, 65536] - 300), rtol=1e-6)
 
 
 def test_groups_that_do_not_fit_are_refused_in_programs():

@@ -378,18 +378,25 @@ byte_floats, byte_float_row = map(_byte_floats, ("byte_floats", "byte_float_row"
 
 
 def _limb_dots(bits):
-    def limb_dots(weight, w_at, limbs, l_at, limb_step, starts, s_at, scale, c_at, out, out_at, groups, size):
-        """out = the sum over groups of scale times (starts + limbs @ weights), for numbers in three limbs."""
-        total, half = np.float32(0), size // 2
-        for g in range(groups):
-            for q in range(limb_dot_products.LIMBS):
-                dot, first = int(starts[s_at + 3 * g + q]), l_at + q * limb_step + g * size
-                for k in range(size):
-                    byte = int(weight[w_at + (g * size + k if bits == 8 else g * half + k % half)])
-                    value = byte + 128 if bits == 8 else byte >> (4 if k >= half else 0) & 15
-                    dot += value * int(limbs[first + k])
-                total += np.float32(256.0**q) * np.float32(dot) * scale[c_at + g]
-        out[out_at] = total
+    def limb_dots(
+        weight, w_at, step, limbs, l_at, limb_step, starts, s_at, scale, c_at, zero, z_at, totals, t_at, out, out_at,
+        valid, groups, size,
+    ):  # fmt: skip
+        """out (valid) = the sums over groups of scale * (starts + limbs @ weights - zero * totals)."""
+        half = size // 2
+        for i in range(valid):
+            total, at = np.float32(0), w_at + i * step
+            for g in range(groups):
+                factor = scale[c_at + i * groups + g]
+                total -= factor * zero[z_at + i * groups + g] * totals[t_at + g]
+                for q in range(limb_dot_products.LIMBS):
+                    dot, first = int(starts[s_at + 3 * g + q]) if bits == 8 else 0, l_at + q * limb_step + g * size
+                    for k in range(size):
+                        byte = int(weight[at + (g * size + k if bits == 8 else g * half + k % half)])
+                        value = byte + 128 if bits == 8 else byte >> (4 if k >= half else 0) & 15
+                        dot += value * int(limbs[first + k])
+                    total += np.float32(256.0**q) * np.float32(dot) * factor
+            out[out_at + i] = total
 
     limb_dots.__name__ = "limb_dots" if bits == 8 else "limb_dots4"
     return emitted(limb_dots)

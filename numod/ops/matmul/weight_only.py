@@ -15,6 +15,7 @@ from ...device.layout import layout
 from ...kernel import bind, build
 from ...kernel.language import bits32, float32, float_of_bits32, floor, int32, int64, parallel_range, uint32, uintp
 from ...kernel.registers import limb_dots as limbs_of
+from ...kernel.registers.limb_dots import ROWS
 from ...kernel.registers.primitives import limb_dots, limb_dots4
 from ...kernel.registers.vectors import host
 from ...kernel.scalar import scalar
@@ -109,23 +110,25 @@ def dots_of_limbs(
                 for k in range(g * group, g * group + group if factor > 0.0 else 0):
                     count += int32(limbs[uintp((i * 3 + q) * inner + k)])
                 starts[uintp((i * groups + g) * 3 + q)] = -SHIFT * count
-    for task in parallel_range(columns):
-        j = int64(task)
+    line = inner // SHARE
+    for task in parallel_range((columns + ROWS - 1) // ROWS):
+        first = int64(task) * ROWS
+        count = min(ROWS, columns - first)
         for i in range(rows):
-            at, factors = i * columns + j, j * groups
+            at = i * columns + first
             if steps[uintp(i)] > 0.0:
                 vector_dot(
-                    weight, j * (inner // SHARE), limbs, i * 3 * inner, inner, starts, i * groups * 3, scale, factors,
-                    out, at, groups, group,
+                    weight, first * line, line, limbs, i * 3 * inner, inner, starts, i * groups * 3, scale,
+                    first * groups, zero, first * groups, sums, i * groups, out, at, count, groups, group,
                 )  # fmt: skip
-                shift = float32(0.0)
-                for g in range(groups):
-                    shift += scale[uintp(factors + g)] * zero[uintp(factors + g)] * sums[uintp(i * groups + g)]
-                out[uintp(at)] = (out[uintp(at)] - shift) * steps[uintp(i)]
+                for j in range(count):
+                    out[uintp(at + j)] = out[uintp(at + j)] * steps[uintp(i)]
             else:
-                out[uintp(at)] = row_dot(
-                    x, i * inner, weight, j * (inner // SHARE), scale, zero, factors, groups, group
-                )
+                for j in range(count):
+                    row = first + j
+                    out[uintp(at + j)] = row_dot(
+                        x, i * inner, weight, row * line, scale, zero, row * groups, groups, group
+                    )
 
 
 class WeightOnlyProduct(Op):
