@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ..autograd import is_grad_enabled
@@ -280,82 +280,102 @@ class RNNBase(Module):
     def _run(
         self, x: Tensor, sizes: list[int] | Unpacked, start: State, suffix: str, reverse: bool
     ) -> tuple[Tensor, State]:
-        """Run one layer in one direction.
-
-        The input's part of all gates is one product; then one kernel runs all steps if it supports the case.
-        """
-        weights = self._weights(suffix)
-        if self.proj_size or not rnn_layer.runs(x, *weights.values(), *start):
-            return self._run_by_step(x, sizes, start, weights, reverse)
-        if isinstance(sizes, Unpacked):
-            counts, counted = sizes.counts, rnn_layer.room(sizes.steps, sizes.batch)
-        else:
-            counts = (
-                full((len(sizes),), sizes[0], dtype=int64, device=x.device)
-                if min(sizes) == sizes[0]
-                else tensor(sizes, device=x.device)
-            )
-            counted = tuple(sizes)
-        biases, inputs = (weights.get("bias_ih"), weights.get("bias_hh")), [f.contiguous(weights["weight_hh"])]
-        if self.mode == "GRU":
-            inputs.append(
-                zeros((weights["weight_hh"].shape[0],), dtype=x.dtype, device=x.device)
-                if biases[1] is None
-                else f.contiguous(biases[1])
-            )
-        elif biases[0] is not None:
-            biases = (biases[0] + biases[1],)
-        gates = f.contiguous(F.linear(x, weights["weight_ih"], biases[0]))
-        inputs = (gates, *inputs, *map(f.contiguous, start))
-        keeps = (
-            (is_grad_enabled() and any(input.requires_grad for input in inputs),)
-            if self.mode in ("LSTM", "GRU")
-            else ()
-        )
-        outputs = _LAYERS[self.mode].apply((*inputs, counts), (counted, reverse, *keeps))
-        return outputs[0], tuple(_ends(states, sizes, reverse) for states in outputs[: len(start)])
+        """Run one layer in one direction."""
+        return run_direction(self.mode, x, sizes, start, self._weights(suffix), reverse)
 
     def _weights(self, suffix: str) -> dict[str, Tensor]:
         """The parameters of one layer in one direction."""
         return {name: getattr(self, name + suffix) for name in self._names()}
 
-    def _run_by_step(
-        self, x: Tensor, sizes: list[int], start: State, weights: dict[str, Tensor], reverse: bool
-    ) -> tuple[Tensor, State]:
-        """Run a layer step by step, for projections and cases without a kernel for all steps.
+    def _run_part(self, x: Tensor, states: Sequence[Tensor] | None, suffixes: Sequence[str]) -> tuple[Tensor, ...]:
+        """Run single directions of one layer, which the suffixes of their parameters name, over x (T, N, in).
 
-        Sequences end (or, reversed, start) where `sizes` changes.
+        Returns results (T, directions, N, H) and the last states, each (directions, N, H) as `states`.
         """
-        gates = F.linear(x, weights["weight_ih"], weights.get("bias_ih"))
-        offsets = (
-            [sum(sizes[:k]) for k in range(len(sizes))]
-            if len(set(sizes)) > 1
-            else [k * sizes[0] for k in range(len(sizes))]
+        self._check_dtype(x)
+        steps, batch = x.shape[:2]
+        if states is None:
+            zero = zeros((batch, self.hidden_size), dtype=x.dtype, device=x.device)
+            states = [[zero] * len(suffixes)] * (2 if self.mode == "LSTM" else 1)
+        rows, sizes = f.reshape(x, (steps * batch, x.shape[-1])), [batch] * steps
+        parts = [
+            self._run(rows, sizes, tuple([state[k] for state in states]), suffix, suffix.endswith("_reverse"))
+            for k, suffix in enumerate(suffixes)
+        ]
+        results = [f.reshape(part, (steps, batch, part.shape[-1])) for part, _ in parts]
+        return f.stack(results, 1), *[f.stack(list(column), 0) for column in zip(*[last for _, last in parts])]
+
+
+def run_direction(
+    mode: str, x: Tensor, sizes: list[int] | Unpacked, start: State, weights: dict[str, Tensor], reverse: bool
+) -> tuple[Tensor, State]:
+    """Run one direction of a layer over x (total, in), with `sizes` rows per step. Returns (results, last states).
+
+    `weights` has weight_ih, weight_hh and where the layer has them bias_ih, bias_hh, weight_hr. The input's part of
+    all gates is one product; then one kernel runs all steps if it supports the case.
+    """
+    if "weight_hr" in weights or not rnn_layer.runs(x, *weights.values(), *start):
+        return run_by_step(mode, x, sizes, start, weights, reverse)
+    if isinstance(sizes, Unpacked):
+        counts, counted = sizes.counts, rnn_layer.room(sizes.steps, sizes.batch)
+    else:
+        counts = (
+            full((len(sizes),), sizes[0], dtype=int64, device=x.device)
+            if min(sizes) == sizes[0]
+            else tensor(sizes, device=x.device)
         )
-        order = range(len(sizes) - 1, -1, -1) if reverse else range(len(sizes))
-        count = sizes[-1] if reverse else sizes[0]
-        state = tuple(component[:count] for component in start) if count < start[0].shape[0] else start
-        ended = []
-        results = {}
-        for step in order:
-            n = sizes[step]
-            if n < count:
-                ended.append(tuple(component[n:count] for component in state))
-                state = tuple(component[:n] for component in state)
-            elif n > count:
-                state = tuple(cat([component, first[count:n]], 0) for component, first in zip(state, start))
-            count = n
-            state = _step(
-                self.mode, gates[offsets[step] : offsets[step] + n], state, weights["weight_hh"], weights.get("bias_hh")
-            )
-            if self.proj_size:
-                state = (F.linear(state[0], weights["weight_hr"]), *state[1:])
-            results[step] = state[0]
-        if ended:
-            state = tuple(
-                cat([component, *(part[k] for part in reversed(ended))], 0) for k, component in enumerate(state)
-            )
-        return cat([results[step] for step in range(len(sizes))], 0), state
+        counted = tuple(sizes)
+    biases, inputs = (weights.get("bias_ih"), weights.get("bias_hh")), [f.contiguous(weights["weight_hh"])]
+    if mode == "GRU":
+        inputs.append(
+            zeros((weights["weight_hh"].shape[0],), dtype=x.dtype, device=x.device)
+            if biases[1] is None
+            else f.contiguous(biases[1])
+        )
+    elif biases[0] is not None:
+        biases = (biases[0] + biases[1],)
+    gates = f.contiguous(F.linear(x, weights["weight_ih"], biases[0]))
+    inputs = (gates, *inputs, *map(f.contiguous, start))
+    keeps = (is_grad_enabled() and any(input.requires_grad for input in inputs),) if mode in ("LSTM", "GRU") else ()
+    outputs = _LAYERS[mode].apply((*inputs, counts), (counted, reverse, *keeps))
+    return outputs[0], tuple(_ends(states, sizes, reverse) for states in outputs[: len(start)])
+
+
+def run_by_step(
+    mode: str, x: Tensor, sizes: list[int], start: State, weights: dict[str, Tensor], reverse: bool
+) -> tuple[Tensor, State]:
+    """As `run_direction`, step by step, for projections and cases without a kernel for all steps.
+
+    Sequences end (or, reversed, start) where `sizes` changes.
+    """
+    gates = F.linear(x, weights["weight_ih"], weights.get("bias_ih"))
+    offsets = (
+        [sum(sizes[:k]) for k in range(len(sizes))]
+        if len(set(sizes)) > 1
+        else [k * sizes[0] for k in range(len(sizes))]
+    )
+    order = range(len(sizes) - 1, -1, -1) if reverse else range(len(sizes))
+    count = sizes[-1] if reverse else sizes[0]
+    state = tuple(component[:count] for component in start) if count < start[0].shape[0] else start
+    ended = []
+    results = {}
+    for step in order:
+        n = sizes[step]
+        if n < count:
+            ended.append(tuple(component[n:count] for component in state))
+            state = tuple(component[:n] for component in state)
+        elif n > count:
+            state = tuple(cat([component, first[count:n]], 0) for component, first in zip(state, start))
+        count = n
+        state = _step(
+            mode, gates[offsets[step] : offsets[step] + n], state, weights["weight_hh"], weights.get("bias_hh")
+        )
+        if "weight_hr" in weights:
+            state = (F.linear(state[0], weights["weight_hr"]), *state[1:])
+        results[step] = state[0]
+    if ended:
+        state = tuple(cat([component, *(part[k] for part in reversed(ended))], 0) for k, component in enumerate(state))
+    return cat([results[step] for step in range(len(sizes))], 0), state
 
 
 def _ends(states: Tensor, sizes: list[int] | Unpacked, reverse: bool) -> Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from .checks import check_text
 from .library import onnx
 from .registry import Operator
 from .tensors import read_tensor, to_dtype
@@ -34,6 +35,7 @@ def read_attributes(
     """
     values = {}
     for attribute in node.attribute:
+        check_text(attribute.name)
         row = operator.attributes.get(attribute.name)
         if row is None:
             if not attribute.name.startswith("_"):  # notes of tools

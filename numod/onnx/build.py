@@ -31,8 +31,10 @@ from .checks import (
     output_names,
     read_opsets,
     schema_function,
+    scope_of,
 )
 from .layers import make_layers
+from .recurrent_layers import make_recurrent_layers
 from .model import OnnxModule, Value, add_tensor
 from .program import CALL, UNUSED, Program, Step, set_dropped, subprograms
 from .registry import HOST, Operator, find
@@ -265,7 +267,7 @@ class Builder:
         self._check_widened(row, node, context)
         if "outputs" in row.keywords:
             attributes["outputs"] = len(node.output)
-        step = Step(row, tuple(node.input), output_names(node), attributes, label_of(node))
+        step = Step(row, tuple(node.input), output_names(node), attributes, label_of(node), scope=scope_of(node))
         step.captured = frozenset().union(*[program.captured for program in subprograms(step)])
         if row.name == "Gradient":
             step.captured |= {attributes["y"]}
@@ -331,6 +333,7 @@ class Builder:
         if not context.depth:
             trained = {name for name, value in stored.items() if self._is_trained(name, value, uses.get(name, set()))}
             make_layers(program, stored, trained, self.root)
+            make_recurrent_layers(program, stored, trained, self.root)
         for name, value in stored.items():
             if uses.get(name) == {"host"}:
                 program.constants[name] = value.numpy()

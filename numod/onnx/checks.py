@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from .library import onnx
@@ -93,6 +94,19 @@ def full_name(domain: str, name: str) -> str:
 
 def label_of(node: object) -> str:
     return f"node '{node.name or ', '.join(node.output)}' ({full_name(domain_of(node.domain), node.op_type)})"
+
+
+def scope_of(node: object) -> str:
+    """The path of the module that PyTorch's exporters note for a node; "" where the file has none."""
+    for entry in node.metadata_props:
+        if entry.key == "pkg.torch.onnx.name_scopes":  # such as ['', 'encoder', 'encoder.lstm', 'lstm_1']
+            scopes = re.findall(r"'([^']*)'", entry.value)
+            return scopes[-2] if len(scopes) > 1 else ""
+    *parts, _ = node.name.split("/")  # such as /encoder/encoder.lstm/LSTM, where a part may repeat the one before
+    path = ""
+    for part in parts[1:]:
+        path = part if not path or part.startswith(path + ".") else f"{path}.{part}"
+    return path if node.name.startswith("/") else ""
 
 
 def output_names(node: object) -> tuple[str, ...]:

@@ -1,16 +1,22 @@
-"""Products with weights as nn.Linear layers, so that what works on layers works on loaded models: quantization, hooks.
+"""Products and convolutions with weights as layers, so that what works on layers works on loaded models: quantization,
+hooks.
 
-A layer takes the place of a Gemm, or of a MatMul and the Add of its bias, whose weights nothing else uses.
+A layer takes the place of a Gemm or a Conv, or of a MatMul and the Add of its bias, whose weights nothing else uses. A
+batch normalization after it is a layer, too, so that both can be fused.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Sequence
+
+import numpy as np
 
 from ..core import Tensor
+from ..nn import convolution, normalization
 from ..nn.linear import Linear
 from ..nn.module import Module
-from ..nn.parameter import Parameter
+from ..nn.parameter import Buffer, Parameter
 from .model import add_layer, identifier
 from .program import Program, Step
 from .registry import internal
@@ -26,12 +32,26 @@ LAYER = internal("a layer", call_layer)
 
 def make_layers(program: Program, tensors: dict[str, Tensor], trained: set[str], root: Module) -> None:
     """Replace steps of a program by layers below `root`, and take their weights out of `tensors`."""
-    uses = Counter(name for step in program.all_steps() for name in step.inputs) + Counter(program.outputs)
-    uses += Counter(name for step in program.steps for name in step.captured)
+    uses = count_uses(program)
     used_once = {name for name in trained if uses[name] == 1}
     readers = {name: step for step in program.steps for name in step.inputs}
+    names = set(tensors)
     replaced: dict[int, Step | None] = {}
+    ranks: dict[str, int] = {}  # of the channels' statistics, for results of layers
     for step in program.steps:
+        if (norm := _batch_norm(step, tensors, used_once, uses, ranks)) is not None:
+            for name in step.inputs[1:]:
+                del tensors[name]
+            location = add_layer(root, path_of(*step.inputs[1:3]), norm)
+            replaced[id(step)] = _layer_step(step.inputs[0], step, location)
+            continue
+        if (convolved := _convolution(step, tensors, used_once)) is not None:
+            layer, (weight, bias) = convolved, (*step.inputs[1:3], "")[:2]
+            tensors.pop(weight), tensors.pop(bias, None)
+            location = add_layer(root, path_of(weight, bias, step.scope, names), layer)
+            replaced[id(step)] = _layer_step(step.inputs[0], step, location)
+            ranks[step.outputs[0]] = layer.ndim
+            continue
         parts = _gemm(step, tensors, used_once)
         if parts is None and (parts := _product(step, tensors, used_once)) is not None and uses[step.outputs[0]] == 1:
             parts, adding = _with_bias(step, parts, readers.get(step.outputs[0]), tensors, used_once)
@@ -42,12 +62,41 @@ def make_layers(program: Program, tensors: dict[str, Tensor], trained: set[str],
         x, weight, bias, transposed = parts
         values = tensors.pop(weight), tensors.pop(bias, None)
         layer = _linear(values[0].T.contiguous() if transposed else values[0], values[1])
-        module_and_name = add_layer(root, _path(weight, bias), layer)
-        attributes = dict(zip(("parent", "name"), module_and_name))
-        replaced[id(step)] = Step(LAYER, (x,), step.outputs, attributes, step.label)
+        replaced[id(step)] = _layer_step(x, step, add_layer(root, path_of(weight, bias), layer))
+        ranks[step.outputs[0]] = 1
+    replace_steps(program, replaced)
+
+
+def count_uses(program: Program) -> Counter[str]:
+    """How often each value of a program is read, by its subgraphs, too."""
+    uses = Counter(name for step in program.all_steps() for name in step.inputs) + Counter(program.outputs)
+    return uses + Counter(name for step in program.steps for name in step.captured)
+
+
+def replace_steps(program: Program, replaced: dict[int, Step | None]) -> None:
+    """Replace steps, by their ids; None removes one."""
     steps = [replaced.get(id(step), step) for step in program.steps]
     program.steps = [step for step in steps if step is not None]
 
+
+def _layer_step(x: str, step: Step, location: tuple[Module, str]) -> Step:
+    """The step that calls the layer at `location`, (its parent, its name), with the outputs of `step`."""
+    return Step(LAYER, (x,), step.outputs, dict(zip(("parent", "name"), location)), step.label)
+
+
+def path_of(weight: str, bias: str, scope: str = "", names: Iterable[str] = ()) -> str:
+    """Where a layer goes: at `fc` for `fc.weight`, so that the state dict keeps its names.
+
+    Weights that the exporter renamed go where it says the node is from, unless other `names` of the file begin so.
+    """
+    for name, leaf in ((weight, ".weight"), (bias, ".bias")):
+        if name.endswith(leaf):
+            return name.removesuffix(leaf)
+    is_free = scope and not any(name == scope or name.startswith(scope + ".") for name in names)
+    return scope if is_free else identifier(weight)
+
+
+# ---- products
 
 Parts = tuple[str, str, str, bool]  # names of input, weight and bias ("" if none), and whether the weight is (in, out)
 
@@ -61,7 +110,7 @@ def _gemm(step: Step, tensors: dict[str, Tensor], used_once: set[str]) -> Parts 
     transposed = not step.attributes.get("transB")
     if not plain or weight not in used_once or tensors[weight].ndim != 2:
         return None
-    if bias and not _is_bias(bias, weight, transposed, tensors, used_once):
+    if bias and not _is_bias(bias, weight, int(transposed), tensors, used_once):
         return None
     return x, weight, bias, transposed
 
@@ -80,15 +129,14 @@ def _with_bias(
     if reader is None or reader.operator.name != "Add" or reader.operator.since < 7:
         return parts, None
     other = next((name for name in reader.inputs if name != step.outputs[0]), "")
-    if not _is_bias(other, parts[1], True, tensors, used_once):
+    if not _is_bias(other, parts[1], 1, tensors, used_once):
         return parts, None
     return (parts[0], parts[1], other, True), reader
 
 
-def _is_bias(name: str, weight: str, transposed: bool, tensors: dict[str, Tensor], used_once: set[str]) -> bool:
-    """Whether a tensor can be the bias of a layer with this weight: a vector of its outputs, used only here."""
-    features = tensors[weight].shape[1 if transposed else 0]
-    return name in used_once and tuple(tensors[name].shape) == (features,)
+def _is_bias(name: str, weight: str, dim: int, tensors: dict[str, Tensor], used_once: set[str]) -> bool:
+    """Whether a tensor can be the bias of a layer: a vector as long as this dimension of the weight, used only here."""
+    return name in used_once and tuple(tensors[name].shape) == (tensors[weight].shape[dim],)
 
 
 def _linear(weight: Tensor, bias: Tensor | None) -> Linear:
@@ -96,14 +144,102 @@ def _linear(weight: Tensor, bias: Tensor | None) -> Linear:
     layer = Linear.__new__(Linear)
     Module.__init__(layer)
     layer.out_features, layer.in_features = weight.shape
+    return _with_weights(layer, weight, bias)
+
+
+def _with_weights(layer: Module, weight: Tensor, bias: Tensor | None) -> Module:
     layer.weight = Parameter(weight)
     layer.register_parameter("bias", None if bias is None else Parameter(bias))
     return layer
 
 
-def _path(weight: str, bias: str) -> str:
-    """Where the layer goes: at `fc` for `fc.weight`, so that the state dict keeps its names."""
-    for name, leaf in ((weight, ".weight"), (bias, ".bias")):
-        if name.endswith(leaf):
-            return name.removesuffix(leaf)
-    return identifier(weight)
+# ---- convolutions
+
+
+def _convolution(step: Step, tensors: dict[str, Tensor], used_once: set[str]) -> Module | None:
+    """The layer of a Conv or ConvTranspose step with the same padding at both ends; None for other steps."""
+    if step.operator.name not in ("Conv", "ConvTranspose") or len(step.inputs) < 2 or step.inputs[1] not in used_once:
+        return None
+    transposed, weight = step.operator.name == "ConvTranspose", tensors[step.inputs[1]]
+    bias, rank, attributes = (*step.inputs[2:], "")[0], weight.ndim - 2, step.attributes
+    groups = attributes.get("group", 1)
+    if not 1 <= rank <= 3 or groups < 1 or 0 in weight.shape:
+        return None
+    settings = {
+        name: _per_axis(attributes.get(key), default, rank, least)
+        for name, key, default, least in (
+            ("stride", "strides", 1, 1), ("dilation", "dilations", 1, 1), ("output_padding", "output_padding", 0, 0)
+        )
+    }  # fmt: skip
+    pads = _per_axis(attributes.get("pads"), 0, 2 * rank, 0)
+    is_plain = (
+        attributes.get("auto_pad", "NOTSET") in ("NOTSET", "VALID")
+        and None not in settings.values()
+        and pads is not None
+        and pads[:rank] == pads[rank:]
+        and not attributes.get("output_shape")
+        and list(attributes.get("kernel_shape") or weight.shape[2:]) == list(weight.shape[2:])
+        and all(extra < stride for extra, stride in zip(settings["output_padding"], settings["stride"]))
+    )
+    channels = (weight.shape[0], weight.shape[1] * groups)
+    if not is_plain or weight.shape[0] % groups:
+        return None
+    out_channels = channels[1 if transposed else 0]
+    if bias and (bias not in used_once or tuple(tensors[bias].shape) != (out_channels,)):
+        return None
+    layer = getattr(convolution, f"Conv{'Transpose' * transposed}{rank}d")
+    layer = layer.__new__(layer)
+    Module.__init__(layer)
+    layer.in_channels, layer.out_channels = channels if transposed else channels[::-1]
+    layer.kernel_size, layer.groups, layer.padding_mode = tuple(weight.shape[2:]), groups, "zeros"
+    layer.padding = (0,) * rank if attributes.get("auto_pad") == "VALID" else pads[:rank]
+    for name, values in settings.items():
+        setattr(layer, name, values)
+    return _with_weights(layer, weight, tensors[bias] if bias else None)
+
+
+def _per_axis(values: Sequence[int] | None, default: int, count: int, least: int) -> tuple[int, ...] | None:
+    """An attribute with a number for each axis; None if it has another length, or numbers below `least`."""
+    values = (default,) * count if values is None else tuple(values)
+    return values if len(values) == count and min(values) >= least else None
+
+
+# ---- batch normalization
+
+
+def _batch_norm(
+    step: Step, tensors: dict[str, Tensor], used_once: set[str], uses: Counter[str], ranks: dict[str, int]
+) -> Module | None:
+    """The layer of a BatchNormalization of a layer's result, with PyTorch's names; None for other steps."""
+    attributes = step.attributes
+    is_plain = (
+        step.operator.name == "BatchNormalization"
+        and len(step.inputs) == 5
+        and len(step.outputs) == 1
+        and attributes.get("spatial", 1)
+        and not attributes.get("training_mode")
+    )
+    if not is_plain or step.inputs[0] not in ranks:
+        return None
+    scale, bias, mean, variance = step.inputs[1:]
+    path = path_of(scale, "")
+    names = [f"{path}.{name}" for name in ("weight", "bias", "running_mean", "running_var")]
+    if names != [*step.inputs[1:]] or not {scale, bias} <= used_once or uses[mean] != 1 or uses[variance] != 1:
+        return None
+    values = [tensors.get(name) for name in names]
+    if any(value is None or value.ndim != 1 or value.shape != values[0].shape for value in values):
+        return None
+    kind = getattr(normalization, f"BatchNorm{ranks[step.inputs[0]]}d")
+    layer = kind.__new__(kind)
+    Module.__init__(layer)
+    layer.num_features, layer.affine, layer.track_running_stats = len(values[0]), True, True
+    layer.eps, layer.momentum = _decimal(attributes.get("epsilon", 1e-5)), _decimal(1 - attributes.get("momentum", 0.9))
+    layer = _with_weights(layer, values[0], values[1])
+    layer.running_mean, layer.running_var = Buffer(values[2]), Buffer(values[3])
+    layer.register_buffer("num_batches_tracked", None)
+    return layer
+
+
+def _decimal(number: float) -> float:
+    """The shortest number that is the same in float32, as which files have it: 1e-05, not 9.999999747378752e-06."""
+    return float(str(np.float32(number)))

@@ -37,6 +37,7 @@ class Step:
     label: str
     captured: frozenset[str] = frozenset()  # what its subgraphs read
     dropped: tuple[str, ...] = ()
+    scope: str = ""  # the path of the module that PyTorch's exporters say the node is from
 
     def run(self, values: dict[str, object]) -> None:
         """Compute the outputs from `values` and add them to it."""

@@ -133,10 +133,14 @@ def _checked_path(name: str, location: str, folder: Path) -> Path:
     refusal = f"tensor '{name}': external data must be a file in the model's own folder, not '{location}'"
     if not location or "\0" in location or os.path.isabs(location) or ".." in location.replace("\\", "/").split("/"):
         raise ValueError(refusal)
-    path = (folder / location).resolve()
+    try:
+        path = (folder / location).resolve()
+        exists = path.exists()
+    except (OSError, RuntimeError) as error:  # a name that is too long, or links in a cycle
+        raise ValueError(f"tensor '{name}': '{location[:80]}' is no file: {error.__class__.__name__}") from error
     if not path.is_relative_to(folder.resolve()):
         raise ValueError(refusal + ", a link to elsewhere")
-    if not path.exists():
+    if not exists:
         raise FileNotFoundError(f"tensor '{name}': there is no file '{location}' next to the model")
     if not stat.S_ISREG(path.stat().st_mode):
         raise ValueError(refusal)

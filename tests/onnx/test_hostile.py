@@ -233,3 +233,47 @@ def test_a_chain_of_functions_is_as_deep_as_graphs_may_be() -> None:
     functions = [*(calls(f"f{k}", f"f{k + 1}", 1) for k in range(40)), leaf]
     made = model([node("f0", "x", "y", domain="custom")], {"x": [1]}, ["y"], functions=functions, custom=1)
     refused(made, "deeper than 32")
+
+
+def test_names_of_attributes_are_text() -> None:
+    data = model([node("Elu", "x", "y", alpha=1.0)], {"x": [2]}, ["y"]).SerializeToString()
+    refused(data.replace(b"alpha", b"\xfflpha"), "is not UTF-8|not an ONNX model")
+
+
+def test_locations_of_external_data_are_no_longer_than_paths_may_be(tmp_path) -> None:
+    made = with_tensor(data_location=onnx.TensorProto.EXTERNAL)
+    made.graph.initializer[0].external_data.add(key="location", value="a" * 5000)
+    (tmp_path / "net.onnx").write_bytes(made.SerializeToString())
+    refused(tmp_path / "net.onnx", "is no file")
+
+
+@pytest.mark.parametrize(
+    "attributes, message",
+    [
+        ({"sampling_ratio": 2**40}, "need more than"),
+        ({"output_height": 0}, "must be positive"),
+        ({"sampling_ratio": -1}, "not negative"),
+    ],
+    ids=str,
+)
+def test_samples_of_boxes_are_bounded(attributes: dict, message: str) -> None:
+    boxes = {"boxes": np.array([[0, 0, 2, 2]], np.float32), "batches": np.array([0])}
+    made = model([node("RoiAlign", "x boxes batches", "y", **attributes)], {"x": [1, 1, 4, 4]}, ["y"], boxes)
+    with pytest.raises(ValueError, match=message):
+        numod.onnx.load(made)(numod.ones(1, 1, 4, 4))
+
+
+def test_axes_and_numbers_of_sequences_are_checked() -> None:
+    made = model([node("Gather", "x index", "y", axis=2)], {"x": [2, 2]}, ["y"], {"index": np.array([0])})
+    with pytest.raises(ValueError, match="axis must be from -2 to 1"):
+        numod.onnx.load(made)(numod.ones(2, 2))
+    body = onnx.helper.make_graph(
+        [node("Identity", "a", "b")],
+        "body",
+        [onnx.helper.make_tensor_value_info("a", 1, None)],
+        [onnx.helper.make_tensor_value_info("b", 1, None)],
+    )
+    for count in (-5, 0, 2**40):
+        made = model([node("Scan", "x", "y", body=body, num_scan_inputs=count)], {"x": [2, 2]}, ["y"])
+        with pytest.raises(ValueError, match="num_scan_inputs must be from 1 to 1"):
+            numod.onnx.load(made)(numod.ones(2, 2))

@@ -112,6 +112,11 @@ def _scan(
     scope: dict,
 ) -> tuple:
     """Run the body for each slice of the sequences; return the final states and the stacked outputs."""
+    if not 0 < count <= len(inputs) or outputs < len(inputs) - count:
+        raise ValueError(
+            f"num_scan_inputs must be from 1 to {len(inputs)}, and the outputs at least as many as the states, got "
+            f"{count} and {outputs}"
+        )
     states, sequences = inputs[: len(inputs) - count], inputs[len(inputs) - count :]
     slices = [
         _slices(sequence, axis, direction)

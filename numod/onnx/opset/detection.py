@@ -9,6 +9,8 @@ import numod
 from ...core import Tensor
 from ..registry import operator
 
+_MOST_WEIGHTS = 1 << 26  # of a box along an axis, which files and boxes choose
+
 
 @operator("NonMaxSuppression", since=10, host="boxes scores most overlap least")
 def non_max_suppression(
@@ -71,6 +73,11 @@ def _roi_align(
     scale: float,
 ) -> Tensor:
     """The features of each box, by average or maximum over samples of each of its bins."""
+    if min(height, width) < 1 or sampling_ratio < 0:
+        raise ValueError(
+            "output_height and output_width must be positive and sampling_ratio not negative, got "
+            f"{height}, {width} and {sampling_ratio}"
+        )
     rows = []
     for box, batch in zip(boxes, batches):
         shift = 0.5 if half_pixel else 0.0
@@ -88,6 +95,8 @@ def _roi_align(
 def _axis_weights(size: int, start: float, bin_size: float, bins: int, samples: int) -> np.ndarray:
     """Weights (bins, samples, size) by which samples along an axis interpolate between its elements."""
     samples = max(samples, 1)
+    if bins * samples * size > _MOST_WEIGHTS:
+        raise ValueError(f"{bins} bins of {samples} samples of {size} elements need more than {_MOST_WEIGHTS} weights")
     places = start + bin_size * (np.arange(bins)[:, None] + (np.arange(samples) + 0.5) / samples)
     inside = (places >= -1) & (places <= size)
     places = places.clip(0, size - 1)

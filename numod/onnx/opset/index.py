@@ -21,6 +21,8 @@ def _wrapped(index: Tensor, size: int) -> Tensor:
 @operator("Gather")
 def gather(x: Tensor, index: Tensor, *, axis: int = 0) -> Tensor:
     """Slices of `x` along an axis, in the shape of the index."""
+    if not -x.ndim <= axis < x.ndim:
+        raise ValueError(f"axis must be from {-x.ndim} to {x.ndim - 1} for an input of {x.ndim} dimensions, got {axis}")
     axis = axis + x.ndim if axis < 0 else axis
     if index.ndim == 0:
         return x.index_select(axis, _wrapped(index.reshape(1), x.shape[axis])).squeeze(axis)

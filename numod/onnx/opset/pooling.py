@@ -59,7 +59,8 @@ def max_pool(
         raise NotImplementedError(f"pooling is over 1 to 3 spatial axes, got an input of shape {list(x.shape)}")
     function = _MAX[x.ndim - 2]
     halves = all(2 * low <= size for (low, _), size in zip(ends, kernel_shape))
-    if outputs == 1 and is_symmetric(ends) and not any(more) and halves and x.dtype.is_floating_point:
+    has_function = x.dtype.is_floating_point or x.is_quantized
+    if outputs == 1 and is_symmetric(ends) and not any(more) and halves and has_function:
         return function(x, kernel_shape, strides, [low for low, _ in ends], dilations)
     ends = [(low, high + extra) for (low, high), extra in zip(ends, more)]
     if outputs == 1 and x.dtype.is_floating_point:

@@ -11,6 +11,7 @@ import numod
 import numod.nn.functional as F
 
 from ...core import Tensor
+from ...nn.recurrent import run_direction
 from ..registry import operator
 
 State = tuple[Tensor, ...]
@@ -86,9 +87,7 @@ def _run(
         lasts.append(state)
     out = numod.stack(outputs, 1)
     ends = tuple(numod.stack(parts) for parts in zip(*lasts))
-    if layout:
-        return out.permute(2, 0, 1, 3), *(end.permute(1, 0, 2) for end in ends)
-    return out, *ends
+    return in_layout(out, ends, {"layout": layout})
 
 
 def _begin(x: Tensor, count: int, hidden: int, initial: Sequence[Tensor | None], layout: int) -> list[Tensor]:
@@ -101,6 +100,68 @@ def _begin(x: Tensor, count: int, hidden: int, initial: Sequence[Tensor | None],
         else value
         for value in initial
     ]
+
+
+# positions in ONNX's weights of the gates as numod orders them: (i, f, g, o) of (i, o, f, c); (r, z, n) of (z, r, h)
+GATES = {"LSTM": (0, 2, 3, 1), "GRU": (1, 0, 2), "RNN": (0,)}
+_DEFAULTS = {"LSTM": ("sigmoid", "tanh", "tanh"), "GRU": ("sigmoid", "tanh"), "RNN": ("tanh",)}
+
+
+def layer_mode(kind: str, directions: int, attributes: dict[str, object]) -> str:
+    """The mode of the nn.RNNBase that computes what a node with these attributes does; "" if there is none."""
+    names = [name.lower() for name in attributes.get("activations") or _DEFAULTS[kind] * directions]
+    is_relu = kind == "RNN" and names == ["relu"] * directions
+    is_plain = (
+        (is_relu or names == list(_DEFAULTS[kind]) * directions)
+        and attributes.get("clip") is None
+        and not attributes.get("input_forget")
+        and (kind != "GRU" or attributes.get("linear_before_reset"))
+        and attributes.get("layout", 0) in (0, 1)
+        and directions == (2 if attributes.get("direction") == "bidirectional" else 1)
+        and attributes.get("direction", "forward") in ("forward", "reverse", "bidirectional")
+    )
+    return "" if not is_plain else "RNN_RELU" if is_relu else "RNN_TANH" if kind == "RNN" else kind
+
+
+def ordered(blocks: Tensor, kind: str) -> Tensor:
+    """A weight or bias of one direction, with its gates in numod's order."""
+    parts = blocks.chunk(len(GATES[kind]), 0)
+    return numod.cat([parts[k] for k in GATES[kind]]) if len(parts) > 1 else blocks
+
+
+def _fused(
+    kind: str,
+    x: Tensor,
+    weights: tuple[Tensor, Tensor, Tensor | None],
+    states: list[Tensor],
+    attributes: dict[str, object],
+) -> tuple[Tensor, ...] | None:
+    """As `_run` with the kernels of numod's layers, one call for each direction; None where they do not fit."""
+    w, r, b = weights
+    mode = layer_mode(kind, w.shape[0], attributes)
+    if not mode or w.ndim != 3 or not x.shape[0] or r.shape[-2] != w.shape[-2]:
+        return None
+    (steps, batch), count = x.shape[:2], w.shape[0]
+    rows, outputs, lasts = x.reshape(steps * batch, -1), [], []
+    for number in range(count):
+        named_weights = {"weight_ih": ordered(w[number], kind), "weight_hh": ordered(r[number], kind)}
+        if b is not None:
+            halves = b[number].chunk(2)
+            named_weights |= {name: ordered(half, kind) for name, half in zip(("bias_ih", "bias_hh"), halves)}
+        reverse = number == 1 or attributes.get("direction") == "reverse"
+        out, last = run_direction(
+            mode, rows, [batch] * steps, tuple([state[number] for state in states]), named_weights, reverse
+        )
+        outputs.append(out.reshape(steps, batch, -1))
+        lasts.append(last)
+    return in_layout(numod.stack(outputs, 1), [numod.stack(list(ends)) for ends in zip(*lasts)], attributes)
+
+
+def in_layout(out: Tensor, ends: Sequence[Tensor], attributes: dict[str, object]) -> tuple[Tensor, ...]:
+    """Outputs (T, directions, N, H) and last states (directions, N, H) in the layout that a node asks for."""
+    if attributes.get("layout"):
+        return out.permute(2, 0, 1, 3), *(end.permute(1, 0, 2) for end in ends)
+    return out, *ends
 
 
 def _gates(x: Tensor, h: Tensor, w: Tensor, r: Tensor, b: Tensor | None) -> Tensor:
@@ -128,8 +189,11 @@ def rnn(
 ) -> tuple:
     """h' = f(W x + R h + b)."""
     x = x.permute(1, 0, 2) if layout else x
-    functions = _activations(activations or ["Tanh"] * w.shape[0], activation_alpha, activation_beta)
     states = _begin(x, w.shape[0], r.shape[-1], [initial_h], layout)
+    attributes = {"activations": activations, "clip": clip, "direction": direction, "layout": layout}
+    if lengths is None and (fused := _fused("RNN", x, (w, r, b), states, attributes)) is not None:
+        return fused
+    functions = _activations(activations or ["Tanh"] * w.shape[0], activation_alpha, activation_beta)
 
     def step(number: int, x_t: Tensor, state: State) -> State:
         gates = _gates(x_t, state[0], w[number], r[number], None if b is None else b[number])
@@ -160,8 +224,12 @@ def gru(
     """Gates update, reset and candidate; the reset gate acts before or after the candidate's product."""
     x = x.permute(1, 0, 2) if layout else x
     size = r.shape[-1]
-    functions = _activations(activations or ["Sigmoid", "Tanh"] * w.shape[0], activation_alpha, activation_beta)
     states = _begin(x, w.shape[0], size, [initial_h], layout)
+    attributes = {"activations": activations, "clip": clip, "direction": direction, "layout": layout}
+    attributes["linear_before_reset"] = linear_before_reset
+    if lengths is None and (fused := _fused("GRU", x, (w, r, b), states, attributes)) is not None:
+        return fused
+    functions = _activations(activations or ["Sigmoid", "Tanh"] * w.shape[0], activation_alpha, activation_beta)
 
     def step(number: int, x_t: Tensor, state: State) -> State:
         (h,), gate, candidate = state, functions[2 * number], functions[2 * number + 1]
@@ -207,9 +275,14 @@ def lstm(
     """Gates input, output, forget and cell; peepholes are weights of the cell in the gates."""
     x = x.permute(1, 0, 2) if layout else x
     size = r.shape[-1]
+    states = _begin(x, w.shape[0], size, [initial_h, initial_c], layout)
+    attributes = {"activations": activations, "clip": clip, "direction": direction, "layout": layout}
+    attributes["input_forget"] = input_forget
+    is_plain = lengths is None and peephole is None
+    if is_plain and (fused := _fused("LSTM", x, (w, r, b), states, attributes)) is not None:
+        return fused
     names = activations or ["Sigmoid", "Tanh", "Tanh"] * w.shape[0]
     functions = _activations(names, activation_alpha, activation_beta)
-    states = _begin(x, w.shape[0], size, [initial_h, initial_c], layout)
 
     def step(number: int, x_t: Tensor, state: State) -> State:
         (h, c), (gate, to_cell, to_hidden) = state, functions[3 * number : 3 * number + 3]

@@ -52,7 +52,7 @@ def _sum(x: Tensor, axes: tuple, keepdim: bool) -> Tensor:
 def _mean(x: Tensor, axes: tuple, keepdim: bool) -> Tensor:
     if not axes:
         return x
-    if x.dtype.is_floating_point:
+    if x.dtype.is_floating_point or x.is_quantized:
         return x.mean(axes, keepdim=keepdim)
     return x.to(numod.float64).mean(axes, keepdim=keepdim).to(x.dtype)
 

@@ -83,6 +83,8 @@ def concat_from_sequence(sequence: list, *, axis: int, new_axis: int = 0) -> Ten
 def sequence_map(sequence: list, *others: object, body: Program, outputs: int, scope: dict) -> object:
     """A graph applied to each tensor, with those of other sequences at the same index."""
     columns: list[list] = [[] for _ in range(outputs)]
+    if lengths := [len(other) for other in others if isinstance(other, list) and len(other) < len(sequence)]:
+        raise ValueError(f"the sequences must be as long as the first, {len(sequence)}, got {lengths[0]}")
     for index, value in enumerate(sequence):
         arguments = [other[index] if isinstance(other, list) else other for other in others]
         for column, result in zip(columns, body.run([value, *arguments], scope)):

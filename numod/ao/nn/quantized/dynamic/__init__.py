@@ -9,6 +9,7 @@ from .....core import Tensor
 from .....core.quantized import QuantizedTensor, dynamic_linear
 from .....nn import functional as F
 from .....nn.module import Module
+from .....nn.recurrent import run_by_step
 from ...intrinsic import _FusedModule
 from ..base import expect_quantized, quantize_weight
 from ..linear import _PackedLinear
@@ -113,7 +114,7 @@ class _Layer(_Recurrent):
         return weight
 
     def _run(self, x: Tensor, sizes: list[int], start: tuple, suffix: str, reverse: bool) -> tuple:
-        return self._run_by_step(x, sizes, start, self._weights(suffix), reverse)
+        return run_by_step(self.mode, x, sizes, start, self._weights(suffix), reverse)
 
     def _takes(self, sequence: Any) -> bool:
         return False
