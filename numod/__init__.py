@@ -176,7 +176,7 @@ _LATER = {  # imported at first use, so that `import numod` stays fast: a name's
         name for name in (*paths.HOMES, *paths.virtual_modules.MODULES) if "." not in name and name != "_tensor"
     ),
     **dict.fromkeys(("__future__", "amp", "ao", "array_api", "backends", "distributed", "distributions", "export",
-        "func", "learner", "onnx", "optim", "profiler", "random", "serialization", "testing", "utils")),
+        "func", "futures", "learner", "onnx", "optim", "profiler", "random", "serialization", "testing", "utils")),
     **dict.fromkeys((
         "clear_autocast_cache", "get_autocast_dtype", "is_autocast_cache_enabled", "is_autocast_enabled",
         "set_autocast_cache_enabled", "set_autocast_dtype", "set_autocast_enabled", "get_autocast_cpu_dtype",
@@ -184,7 +184,7 @@ _LATER = {  # imported at first use, so that `import numod` stays fast: a name's
         "set_autocast_gpu_dtype",
     ), "amp.autocast"),
     "compile_report": "kernel.compile_report",
-    "autocast": "amp", "Future": "paths.futures", "vmap": "func", "GradScaler": "amp", "load": "serialization",
+    "autocast": "amp", "Future": "futures", "vmap": "func", "GradScaler": "amp", "load": "serialization",
     "save": "serialization",
     **dict.fromkeys((
         "BFloat16Storage", "BoolStorage", "ByteStorage", "CharStorage", "ComplexDoubleStorage", "ComplexFloatStorage",

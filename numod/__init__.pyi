@@ -29,7 +29,7 @@ from . import fft as fft
 from . import formats as formats
 from . import func as func
 from .paths import functional as functional
-from .paths import futures as futures
+from . import futures as futures
 from .paths import fx as fx
 from . import graph as graph
 from .paths import hub as hub
@@ -67,7 +67,7 @@ from . import utils as utils
 from . import version as version
 from .paths import other_devices as _other_devices
 from .cuda.streams import Event as Event
-from .paths.futures import Future as Future
+from .futures import Future as Future
 from .core.create.random import Generator as Generator
 from .amp.scaler import GradScaler as GradScaler
 from .errors import OutOfMemoryError as OutOfMemoryError

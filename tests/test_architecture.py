@@ -67,6 +67,7 @@ GROUND = {
     "config",
     "dtypes",
     "formats",
+    "futures",
     "notebook",
     "tracebacks",
     "version",

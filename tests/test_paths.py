@@ -360,26 +360,6 @@ def test_settings_of_compiling(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def test_futures() -> None:
-    first, second = numod.futures.Future(), numod.Future()
-    both, after = numod.futures.collect_all([first, second]), first.then(lambda future: future.wait() + 1)
-    failing = first.then(lambda future: future.value() / 0)
-    with pytest.raises(RuntimeError, match="once the Future has completed"):
-        first.value()
-    first.set_result(1)
-    assert after.wait() == 2 and first.done() and not both.done()
-    second.set_result(5)
-    assert (
-        [future.value() for future in both.wait()] == [1, 5]
-        and numod.futures.wait_all([second, first]) == [5, 1]
-        and numod.futures.collect_all([]).wait() == []
-    )
-    with pytest.raises(RuntimeError, match="completed once"):
-        first.set_result(2)
-    with pytest.raises(ZeroDivisionError):
-        failing.wait()
-
-
 def test_registered_classes_are_trees() -> None:
     from numod.utils import _pytree as pytree
 

@@ -7,42 +7,68 @@ Without a launcher a group has one rank and needs no MPI.
 from __future__ import annotations
 
 from ..errors import name_only
-from .collectives import (
-    all_gather, all_gather_into_tensor, all_gather_single, all_reduce, all_reduce_coalesced, all_to_all,
-    all_to_all_single, barrier, broadcast, gather, monitored_barrier, reduce, reduce_scatter, reduce_scatter_single,
-    reduce_scatter_tensor, scatter,
+from .backends import (
+    BackendConfig, get_backend_config, get_default_backend_for_device, get_pg_count, is_backend_available,
+    supports_complex,
 )  # fmt: skip
+from .collectives import (
+    all_gather, all_gather_coalesced, all_gather_into_tensor, all_gather_single, all_reduce, all_reduce_coalesced,
+    all_to_all, all_to_all_single, barrier, broadcast, gather, monitored_barrier, reduce, reduce_scatter,
+    reduce_scatter_single, reduce_scatter_tensor, scatter,
+)  # fmt: skip
+from .comm_hooks import BuiltinCommHookType, GradBucket
+from .default_store import rendezvous
+from .engine import launched_size
+from .environment import set_variables
 from .errors import DistBackendError, DistError, DistNetworkError, DistStoreError, QueueEmptyError
+from .fingerprint import DebugLevel, get_debug_level, set_debug_level, set_debug_level_from_env
 from .group import (
     Backend, GroupMember, ProcessGroup, default_pg_timeout, destroy_process_group, get_backend, get_global_rank,
     get_group_rank, get_node_local_rank, get_process_group_ranks, get_rank, get_world_size, group, init_process_group,
     is_available, is_gloo_available, is_initialized, is_mpi_available, is_nccl_available, is_torchelastic_launched,
     is_ucc_available, is_xccl_available, new_group,
 )  # fmt: skip
+from .group import _get_default_group as _get_default_group
+from .group import _get_default_store as _get_default_store
+from .group import _get_process_group_name as _get_process_group_name
+from .group import _rank_not_in_group as _rank_not_in_group
 from .objects import (
     all_gather_object, broadcast_object_list, gather_object, recv_object_list, scatter_object_list, send_object_list,
 )  # fmt: skip
 from .point_to_point import P2POp, batch_isend_irecv, irecv, isend, recv, send
 from .reduce_op import ReduceOp
 from .stores import FileStore, HashStore, PrefixStore, Store
+from .subgroups import breakpoint, new_subgroups, new_subgroups_by_enumeration
 from .tcp_store import TCPStore
 from .work import Work
 
 __all__ = [
-    "Backend", "DistBackendError", "DistError", "DistNetworkError", "DistStoreError", "FileStore",
-    "GroupMember", "HashStore", "P2POp", "PrefixStore", "ProcessGroup", "QueueEmptyError", "ReduceOp", "Store",
-    "TCPStore", "Work", "all_gather", "all_gather_into_tensor", "all_gather_object", "all_gather_single",
-    "all_reduce", "all_reduce_coalesced", "all_to_all", "all_to_all_single", "barrier", "batch_isend_irecv",
-    "broadcast", "broadcast_object_list", "default_pg_timeout", "destroy_process_group", "gather",
-    "gather_object", "get_backend", "get_global_rank", "get_group_rank", "get_node_local_rank",
-    "get_process_group_ranks", "get_rank", "get_world_size", "group", "init_device_mesh", "init_process_group",
-    "irecv", "is_available", "is_gloo_available", "is_initialized", "is_mpi_available", "is_nccl_available",
-    "is_torchelastic_launched", "is_ucc_available", "is_xccl_available", "isend", "monitored_barrier",
-    "new_group", "recv", "recv_object_list", "reduce", "reduce_op", "reduce_scatter", "reduce_scatter_single",
-    "reduce_scatter_tensor", "scatter", "scatter_object_list", "send", "send_object_list",
+    "Backend", "BackendConfig", "BuiltinCommHookType", "DebugLevel", "DistBackendError", "DistError",
+    "DistNetworkError", "DistStoreError", "FileStore", "GradBucket", "GroupMember", "HashStore", "P2POp", "PrefixStore",
+    "ProcessGroup", "QueueEmptyError", "ReduceOp", "Store", "TCPStore", "Work", "all_gather", "all_gather_coalesced",
+    "all_gather_into_tensor", "all_gather_object", "all_gather_single", "all_reduce", "all_reduce_coalesced",
+    "all_to_all", "all_to_all_single", "barrier", "batch_isend_irecv", "breakpoint", "broadcast",
+    "broadcast_object_list", "default_pg_timeout", "destroy_process_group", "gather", "gather_object", "get_backend",
+    "get_backend_config", "get_debug_level", "get_default_backend_for_device", "get_global_rank", "get_group_rank",
+    "get_node_local_rank", "get_pg_count", "get_process_group_ranks", "get_rank", "get_world_size", "group",
+    "init_device_mesh", "init_process_group", "irecv", "is_available", "is_backend_available", "is_gloo_available",
+    "is_initialized", "is_mpi_available", "is_nccl_available", "is_torchelastic_launched", "is_ucc_available",
+    "is_xccl_available", "isend", "monitored_barrier", "new_group", "new_subgroups", "new_subgroups_by_enumeration",
+    "recv", "recv_object_list", "reduce", "reduce_op", "reduce_scatter", "reduce_scatter_single",
+    "reduce_scatter_tensor", "rendezvous", "scatter", "scatter_object_list", "send", "send_object_list",
+    "set_debug_level", "set_debug_level_from_env", "split_group", "shrink_group", "supports_complex",
 ]  # fmt: skip
 reduce_op = ReduceOp  # PyTorch's older name
+_all_gather_base, _reduce_scatter_base = all_gather_into_tensor, reduce_scatter_tensor  # PyTorch's older names
 init_device_mesh = name_only("distributed.init_device_mesh", "make groups by numod.distributed.new_group")
+DeviceMesh = name_only("distributed.DeviceMesh", "make groups by numod.distributed.new_group")
+ProcessGroupGloo = name_only("distributed.ProcessGroupGloo", "the engine is MPI")
+split_group, shrink_group = (
+    name_only(f"distributed.{_name}", "make groups by numod.distributed.new_group")
+    for _name in ("split_group", "shrink_group")
+)
+if launched_size() > 1:
+    set_variables()  # scripts for torchrun read them, also where mpiexec or srun started them
 
 
 def __getattr__(name: str) -> object:

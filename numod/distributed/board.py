@@ -23,7 +23,7 @@ class Board:
 
     def __init__(self, communicator: object) -> None:
         self.rows = {0: np.zeros(SLOTS + 1, np.int64)}
-        self.rank = 0
+        self.rank, self.sharing = 0, 1  # the number of ranks of this machine that use this one's cores
         if isinstance(communicator, MpiCommunicator):
             self._share(communicator.mpi)
         self.counts = self.rows[self.rank]
@@ -33,7 +33,9 @@ class Board:
         """Make the rows in memory that the ranks of this machine share."""
         MPI, self.rank = load(), communicator.rank
         machine = communicator.Split_type(MPI.COMM_TYPE_SHARED)
-        ranks = machine.allgather(communicator.rank)
+        cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+        ranks, cores_of_ranks = zip(*machine.allgather((communicator.rank, cores)))
+        self.sharing = cores_of_ranks.count(cores)
         self.window = MPI.Win.Allocate_shared(8 * (SLOTS + 1), 8, comm=machine)
         self.rows = {
             rank: np.frombuffer(self.window.Shared_query(number)[0], np.int64) for number, rank in enumerate(ranks)

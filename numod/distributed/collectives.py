@@ -268,21 +268,25 @@ def all_to_all(
 
 
 def barrier(
-    group: ProcessGroup | None = None, async_op: bool = False, device_ids: list[int] | None = None
+    group: ProcessGroup | None = None,
+    async_op: bool = False,
+    device_ids: list[int] | None = None,
+    timeout: timedelta | None = None,
 ) -> Work | None:
-    """Wait until all ranks have called it."""
+    """Wait until all ranks have called it, for `timeout` or the group's."""
     if (group := member_group(group, "barrier")) is None:
         return None
-    return run(BARRIER, (), (), group, (), async_op)
+    if timeout is None or async_op:
+        return run(BARRIER, (), (), group, (), async_op)
+    run(BARRIER, (), (), group, (), True).wait(timeout)
+    return None
 
 
 def monitored_barrier(
     group: ProcessGroup | None = None, timeout: timedelta | None = None, wait_all_ranks: bool = False
 ) -> None:
     """`barrier` with its own timeout. The error names the ranks that did not arrive."""
-    work = barrier(group, async_op=True)
-    if work is not None:
-        work.wait(timeout)
+    barrier(group, timeout=timeout)
 
 
 def all_reduce_coalesced(
@@ -304,6 +308,38 @@ def all_reduce_coalesced(
             tensor.copy_(part.view(tensor.shape))
 
     return run(ALL_REDUCE, (), (whole,), group, (op,), async_op, deal)
+
+
+def all_gather_coalesced(
+    output_tensor_lists: list[list[Tensor]],
+    input_tensor_list: list[Tensor],
+    group: ProcessGroup | None = None,
+    async_op: bool = False,
+) -> Work | None:
+    """`all_gather` of several tensors of one dtype, as one collective: list k of the output is rank k's."""
+    if (group := member_group(group, "all_gather_coalesced")) is None:
+        return None
+    check_tensors(input_tensor_list, "input_tensor_list")
+    check_same_dtype(*input_tensor_list)
+    if not isinstance(output_tensor_lists, list) or len(output_tensor_lists) != group.size():
+        raise RuntimeError(f"all_gather_coalesced: expected {group.size()} lists of tensors, one for each rank")
+    for outputs in output_tensor_lists:
+        check_tensors(outputs, "output_tensor_lists")
+        if [x.shape for x in outputs] != [x.shape for x in input_tensor_list]:
+            raise RuntimeError(
+                "all_gather_coalesced: each rank's output tensors must have the shapes of the input tensors, "
+                f"{[tuple(x.shape) for x in input_tensor_list]}, got {[tuple(x.shape) for x in outputs]}"
+            )
+        check_same_dtype(input_tensor_list[0], *outputs)
+    joined, counts = _joined(input_tensor_list), [x.numel() for x in input_tensor_list]
+    whole = _whole(joined, group.size())
+
+    def deal() -> None:
+        for outputs, row in zip(output_tensor_lists, whole.unbind()):
+            for tensor, part in zip(outputs, row.split(counts)):
+                tensor.copy_(part.view(tensor.shape))
+
+    return run(ALL_GATHER, (joined,), (whole,), group, (), async_op, deal)
 
 
 all_gather_single, reduce_scatter_single = all_gather_into_tensor, reduce_scatter_tensor  # PyTorch 2.13's names

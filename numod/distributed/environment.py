@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from ..device.threads import set_num_threads
+from ..device.threads import get_num_threads, set_num_threads
 
 # (rank, ranks, rank on this machine, ranks on this machine) by launcher: MPICH and Intel MPI, Open MPI, Slurm
 _NAMES = (
@@ -26,17 +26,32 @@ def position_in_job() -> tuple[int, int, int, int]:
 
 def set_up() -> None:
     """Set torchrun's variables, unless they are set, and run on this rank's share of the machine's cores."""
+    set_variables()
+    values = {"TORCHELASTIC_RESTART_COUNT": 0, "TORCHELASTIC_MAX_RESTARTS": 0, "TORCHELASTIC_RUN_ID": "none"}
+    for name, value in values.items():
+        os.environ.setdefault(name, str(value))
+    share_cores(*position_in_job()[2:])
+
+
+def set_variables() -> None:
+    """Set RANK, LOCAL_RANK and the others that scripts for torchrun read, unless they are set."""
     rank, size, local, local_size = position_in_job()
     values = {
         "RANK": rank, "WORLD_SIZE": size, "LOCAL_RANK": local, "LOCAL_WORLD_SIZE": local_size,
         "GROUP_RANK": rank // local_size, "NODE_RANK": rank // local_size, "GROUP_WORLD_SIZE": -(-size // local_size),
-        "ROLE_RANK": rank, "ROLE_WORLD_SIZE": size, "ROLE_NAME": "default", "TORCHELASTIC_RESTART_COUNT": 0,
-        "TORCHELASTIC_MAX_RESTARTS": 0, "TORCHELASTIC_RUN_ID": "none", "MASTER_ADDR": "127.0.0.1",
+        "ROLE_RANK": rank, "ROLE_WORLD_SIZE": size, "ROLE_NAME": "default", "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": "29500",
     }  # fmt: skip
     for name, value in values.items():
         os.environ.setdefault(name, str(value))
-    share_cores(local, local_size)
+
+
+def limit_threads(sharing: int) -> None:
+    """Use at most this rank's share of cores that `sharing` ranks may use, for ranks that mpiexec itself started."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    share = max(cores // sharing, 1)
+    if "NUMOD_NUM_THREADS" not in os.environ and get_num_threads() > share:
+        set_num_threads(share)
 
 
 def share_cores(number: int, count: int) -> None:

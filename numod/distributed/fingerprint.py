@@ -5,7 +5,7 @@ Ranks that call different collectives, or the same with other shapes, would wait
 
 from __future__ import annotations
 
-from functools import cache
+from enum import IntEnum
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,8 +20,48 @@ if TYPE_CHECKING:
     from .group import ProcessGroup
 
 _LENGTH = 512  # bytes of a description
-debugging = cache(config.distributed_debug)
 _OWN_SHAPES = ("gather", "scatter", "all_to_all")  # only one rank has all tensors, or the ranks' shapes may differ
+
+
+class DebugLevel(IntEnum):
+    """How much is checked. DETAIL compares the ranks' calls; INFO is the same as OFF here."""
+
+    OFF = 0
+    INFO = 1
+    DETAIL = 2
+
+
+def _level_of_environment() -> DebugLevel:
+    return DebugLevel.DETAIL if config.distributed_debug() else DebugLevel.OFF
+
+
+_level: DebugLevel | None = None
+
+
+def get_debug_level() -> DebugLevel:
+    """The level: NUMOD_DISTRIBUTED_DEBUG's, unless `set_debug_level` was called."""
+    global _level
+    if _level is None:
+        _level = _level_of_environment()
+    return _level
+
+
+def set_debug_level(arg: DebugLevel) -> None:
+    """Set the level, the same on all ranks. Raises TypeError for other values."""
+    global _level
+    if not isinstance(arg, DebugLevel):
+        raise TypeError(f"set_debug_level: expected a member of DebugLevel such as DebugLevel.DETAIL, got {arg!r}")
+    _level = arg
+
+
+def set_debug_level_from_env() -> None:
+    """Set the level from NUMOD_DISTRIBUTED_DEBUG as it is now."""
+    set_debug_level(_level_of_environment())
+
+
+def debugging() -> bool:
+    """Whether the ranks' calls are compared."""
+    return get_debug_level() is DebugLevel.DETAIL
 
 
 def compare(group: ProcessGroup, name: str, layouts: tuple, details: tuple) -> None:

@@ -10,7 +10,10 @@ from urllib.parse import parse_qs, urlparse
 
 from . import engine
 from .board import SLOTS, Board
+from .default_store import default_store
+from .environment import limit_threads
 from .errors import INSTALL
+from .stores import PrefixStore, Store
 
 NOT_INITIALIZED = "Default process group has not been initialized, please make sure to call init_process_group."
 default_pg_timeout = timedelta(minutes=30)
@@ -96,6 +99,7 @@ class _State:
 
     world: ProcessGroup | None = None
     groups: list[ProcessGroup] = []
+    store: Store | None = None  # of the default group
     group_count = 0  # the number of groups that were created, the same on all ranks
     hooked = False  # whether errors end all ranks
 
@@ -146,13 +150,16 @@ def init_process_group(
 
     The engine is MPI. Other backends' names are accepted with one warning. `rank` and `world_size` are MPI's; if given,
     here or in the environment, they must agree with it. `timeout` is how long a collective waits for the other ranks.
+    `store` is kept for `_get_default_store`; MPI does not need it.
     Raises ValueError if there is a default group, or if numbers disagree, and RuntimeError if more ranks are asked for
-    than were started, or without mpi4py.
+    than were started, or without mpi4py. A store needs `rank` and `world_size`, and no `init_method`.
     """
     if current.world is not None:
         raise ValueError("trying to initialize the default process group twice!")
     timeout = _checked_timeout(timeout)
     backend = _checked_backend(backend)
+    if store is not None:
+        _check_store(store, init_method, rank, world_size)
     asked_rank, asked_size = _asked(init_method, rank, world_size)
     started = engine.launched_size()
     if asked_size > started and started == 1:
@@ -175,9 +182,22 @@ def init_process_group(
     board = Board(communicator)
     current.world = ProcessGroup(communicator, list(range(communicator.size)), timeout, board, "0", backend, 0)
     current.groups.append(current.world)
+    current.store = PrefixStore("default_pg", store or default_store(communicator, len(board.rows)))
     if communicator.size > 1 and not current.hooked:
         current.hooked = True
         engine.abort_on_error()
+        limit_threads(board.sharing)
+
+
+def _check_store(store: object, init_method: str | None, rank: int, world_size: int) -> None:
+    if not isinstance(store, Store):
+        raise TypeError(f"init_process_group: store must be a Store such as TCPStore, got {type(store).__name__}")
+    if init_method is not None:
+        raise AssertionError("Cannot specify both init_method and store.")
+    if world_size <= 0:
+        raise AssertionError("world_size must be positive if using store")
+    if rank < 0:
+        raise AssertionError("rank must be non-negative if using store")
 
 
 def _checked_timeout(timeout: timedelta | None) -> timedelta:
@@ -224,7 +244,7 @@ def destroy_process_group(group: ProcessGroup | None = None) -> None:
         removed_group.communicator.Free() if removed_group.single else removed_group.communicator.mpi.Free()
         current.groups.remove(removed_group)
     if group is None or group is current.world:
-        current.world = None
+        current.world = current.store = None
 
 
 def new_group(
@@ -235,15 +255,17 @@ def new_group(
     use_local_synchronization: bool = False,
     group_desc: str | None = None,
     device_id: Any = None,
+    sort_ranks: bool = True,
 ) -> ProcessGroup | int:
     """A group of some ranks, all by default. All ranks of the default group call it, in the same order.
 
-    Returns GroupMember.NON_GROUP_MEMBER to ranks outside. Raises ValueError for repeated ranks and ones that do not
-    exist.
+    Ranks are numbered in ascending order, with `sort_ranks=False` in the order of the list. Returns
+    GroupMember.NON_GROUP_MEMBER to ranks outside. Raises ValueError for repeated ranks and ones that do not exist.
     """
     world = default_group()
     timeout = timedelta(seconds=world.timeout) if timeout is None else _checked_timeout(timeout)
-    ranks = sorted(int(rank) for rank in ranks) if ranks is not None else list(world.ranks)
+    ranks = [int(rank) for rank in ranks] if ranks is not None else list(world.ranks)
+    ranks = sorted(ranks) if sort_ranks else ranks
     if len(set(ranks)) != len(ranks) or len(ranks) > world.size():
         raise ValueError(
             "the new group's world size should be less or equal to the world size set by init_process_group"
@@ -268,6 +290,27 @@ def default_group(group: ProcessGroup | int | None = None) -> ProcessGroup | int
             raise ValueError(NOT_INITIALIZED)
         return current.world
     return group
+
+
+def _get_default_group() -> ProcessGroup:
+    """The default group. Raises ValueError without one."""
+    return default_group()
+
+
+def _get_default_store() -> Store:
+    """The default group's store: the one given to `init_process_group`, or one that all ranks share."""
+    default_group()
+    return current.store
+
+
+def _rank_not_in_group(group: ProcessGroup | int | None) -> bool:
+    """Whether this process is outside the group."""
+    return group is not None and not is_member(group)
+
+
+def _get_process_group_name(pg: ProcessGroup) -> str:
+    """The group's name."""
+    return pg.group_name
 
 
 def _group_of(ranks: tuple[int, ...]) -> ProcessGroup:

@@ -7,7 +7,7 @@ backward pass waits for them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -16,7 +16,9 @@ from ..autograd.tape import edge_to
 from ..core.create.creation import zeros
 from ..core.tensor import Tensor
 from ..dtypes import int32
+from ..futures import Future
 from .collectives import all_reduce
+from .comm_hooks import GradBucket, Hook
 from .group import ProcessGroup
 from .work import Work
 
@@ -44,12 +46,31 @@ class Bucket:
         self.views = {index: part.view(parameters[index].shape) for index, part in zip(indices, self.flat.split(sizes))}
 
 
+class _HookWork:
+    """A bucket that a hook reduces. Its result is copied to the bucket."""
+
+    def __init__(self, future: Future, flat: Tensor) -> None:
+        self.future, self.flat = future, flat
+
+    def is_completed(self) -> bool:
+        """Whether there is a result. Asking lets MPI go on."""
+        return self.future.done()
+
+    def wait(self) -> None:
+        """Wait for the result. Raises the hook's error."""
+        with no_grad():
+            result = self.future.wait()
+            result = result[0] if isinstance(result, (list, tuple)) else result
+            if result is not self.flat:
+                self.flat.copy_(result.view(self.flat.shape))
+
+
 class _Pass:
     """The state of one backward pass."""
 
     def __init__(self, buckets: list[Bucket], unused: Iterable[int]) -> None:
         self.waiting = [set(bucket.indices) for bucket in buckets]
-        self.works: list[Work] = []
+        self.works: list[Work | _HookWork] = []
         self.unused, self.began = frozenset(unused), False
         self.used_map: tuple[Tensor, Work] | None = None
 
@@ -62,8 +83,7 @@ class Reducer:
         parameters: list[Tensor],
         names: list[str],
         group: ProcessGroup,
-        bucket_bytes: int,
-        first_bytes: int,
+        limits: list[int],
         find_unused: bool,
         as_view: bool,
         static_graph: bool,
@@ -71,10 +91,12 @@ class Reducer:
         self.parameters, self.names, self.group = parameters, names, group
         self.find_unused, self.as_view, self.static_graph = find_unused or static_graph, as_view, static_graph
         self.divisor = group.size()
-        self.buckets = _buckets(parameters, bucket_bytes, first_bytes)
+        self.buckets = _buckets(parameters, limits)
         self.home = {index: number for number, bucket in enumerate(self.buckets) for index in bucket.indices}
+        self.hook: tuple[Any, Hook] | None = None  # reduces the buckets: (its state, the function)
         self.current: _Pass | None = None  # from the forward call to the end of its backward pass
         self.static_unused: frozenset[int] | None = None
+        self.used: set[int] = set()  # the parameters that got gradients since the last reduction
         engine.finishing_early = True
         for index, parameter in enumerate(parameters):
             parameter._finish_early = True
@@ -94,7 +116,7 @@ class Reducer:
         """Called after a forward call whose backward pass is to reduce. Finds the parameters that it did not use."""
         unused: frozenset[int] = frozenset()
         if self.find_unused:
-            unused = self._unused(outputs) if self.static_unused is None else self.static_unused
+            unused = self._unused(_roots(tensors_in(outputs))) if self.static_unused is None else self.static_unused
             self.static_unused = unused if self.static_graph else None
         self.current = _Pass(self.buckets, unused)
 
@@ -102,9 +124,25 @@ class Reducer:
         """Called after a forward call whose backward pass is not to reduce."""
         self.current = None
 
-    def _unused(self, outputs: Any) -> frozenset[int]:
-        """The parameters that no output depends on."""
-        stack, seen = [edge_to(output)[0] for output in tensors_in(outputs) if output.requires_grad], set()
+    def reporter(self, tensors: list[Tensor], outputs: Any) -> Callable[[list[bool]], None]:
+        """A function that is called with whether the loss uses each of the tensors, when backward begins.
+
+        Parameters on which only unused tensors depend are then unused too. `outputs` are all outputs.
+        """
+        current, roots = self.current, [_roots([tensor]) for tensor in tensors]
+        hidden = _roots(tensor for tensor in tensors_in(outputs) if all(tensor is not known for known in tensors))
+
+        def report(is_used: list[bool]) -> None:
+            if current is self.current and not current.began and not all(is_used):
+                current.unused = self._unused(
+                    hidden + [root for part, used in zip(roots, is_used) if used for root in part]
+                )
+
+        return report
+
+    def _unused(self, roots: list) -> frozenset[int]:
+        """The parameters on which no root of the graph depends."""
+        stack, seen = list(roots), set()
         while stack:
             target = stack.pop()
             if target not in seen:
@@ -116,6 +154,7 @@ class Reducer:
     def _arrive(self, index: int, parameter: Tensor) -> None:
         """A parameter's gradient is complete."""
         current = self.current
+        self.used.add(index)
         if current is None:
             return
         if not current.began:
@@ -123,16 +162,25 @@ class Reducer:
         number = self.home[index]
         if index not in current.waiting[number]:
             raise RuntimeError(_TWICE.format(index))
-        view, gradient = self.buckets[number].views[index], parameter._grad
-        with no_grad():
-            if gradient._storage is view._storage:
-                view.mul_(1.0 / self.divisor)
-            else:
-                view.copy_(gradient * (1.0 / self.divisor))
-            if self.as_view:
-                parameter._grad = view
+        self._put(index)
         current.waiting[number].remove(index)
         self._start(current)
+
+    def _put(self, index: int) -> None:
+        """Write a parameter's gradient, divided, to its bucket; zeros if it has none."""
+        parameter = self.parameters[index]
+        view, gradient = self.buckets[self.home[index]].views[index], parameter._grad
+        if gradient is None:
+            view.zero_()
+            return
+        factor = 1.0 if self.hook is not None else 1.0 / self.divisor  # a hook divides
+        with no_grad():
+            if gradient._storage is not view._storage:
+                view.copy_(gradient * factor if factor != 1.0 else gradient)
+            elif factor != 1.0:
+                view.mul_(factor)
+            if self.as_view:
+                parameter._grad = view
 
     def _begin(self, current: _Pass) -> None:
         """The first gradient of a backward pass has arrived."""
@@ -140,11 +188,11 @@ class Reducer:
         engine.running.passes[-1].at_end.append(self._finish)
         with no_grad():
             for index in sorted(current.unused):
-                number = self.home[index]
-                self.buckets[number].views[index].zero_()
-                current.waiting[number].discard(index)
+                self._put(index)
+                current.waiting[self.home[index]].discard(index)
             if self.find_unused:
-                used = [index not in current.unused for index in range(len(self.parameters))]
+                # also those of former passes in `no_sync`, whose gradients are reduced with this one's
+                used = [index in self.used or index not in current.unused for index in range(len(self.parameters))]
                 current.used_map = self._share_used(used)
 
     def _share_used(self, used: list[bool]) -> tuple[Tensor, Work]:
@@ -160,7 +208,20 @@ class Reducer:
         for work in current.works:
             work.is_completed()
         while len(current.works) < len(self.buckets) and not current.waiting[len(current.works)]:
-            current.works.append(all_reduce(self.buckets[len(current.works)].flat, group=self.group, async_op=True))
+            current.works.append(self._reduce(len(current.works)))
+
+    def _reduce(self, number: int) -> Work | _HookWork:
+        """Begin to reduce a bucket."""
+        bucket = self.buckets[number]
+        if self.hook is None:
+            return all_reduce(bucket.flat, group=self.group, async_op=True)
+        state, hook = self.hook
+        parameters = [self.parameters[index] for index in bucket.indices]
+        with no_grad():
+            future = hook(state, GradBucket(number, bucket.flat, parameters, number + 1 == len(self.buckets)))
+        if not isinstance(future, Future):
+            raise RuntimeError(f"communication hook: expected it to return a Future, got {type(future).__name__}")
+        return _HookWork(future, bucket.flat)
 
     def _finish(self) -> None:
         """At the end of the backward pass: wait, and store the averages in `.grad`."""
@@ -175,6 +236,7 @@ class Reducer:
             current.used_map[1].wait()
             counts = current.used_map[0].tolist() if current.unused else None
         self.current = None
+        self.used.clear()
         for bucket in self.buckets:
             for index, view in bucket.views.items():
                 if index not in current.unused or counts[index]:
@@ -192,16 +254,16 @@ class Reducer:
     def shadow(self) -> None:
         """Take part in the collectives of other ranks' backward passes, with zeros."""
         works = [self._share_used([False] * len(self.parameters))[1]] if self.find_unused else []
-        for bucket in self.buckets:
+        for number, bucket in enumerate(self.buckets):
             with no_grad():
                 bucket.flat.zero_()
-            works.append(all_reduce(bucket.flat, group=self.group, async_op=True))
+            works.append(self._reduce(number))
         for work in works:
             work.wait()
 
 
-def _buckets(parameters: list[Tensor], limit: int, first_limit: int) -> list[Bucket]:
-    """Buckets of at most `limit` bytes, the first of at most `first_limit`; each of one dtype and device."""
+def _buckets(parameters: list[Tensor], limits: list[int]) -> list[Bucket]:
+    """Buckets of at most so many bytes, the last number for all further ones; each of one dtype and device."""
     result, open_ones = [], {}
     for index in reversed(range(len(parameters))):
         parameter = parameters[index]
@@ -209,17 +271,30 @@ def _buckets(parameters: list[Tensor], limit: int, first_limit: int) -> list[Buc
         members = open_ones.setdefault(key, [])
         members.append(index)
         size = sum(parameters[member].nbytes for member in members)
-        if size >= (limit if result else first_limit):
+        if size >= limits[min(len(result), len(limits) - 1)]:
             result.append(Bucket(open_ones.pop(key), parameters))
     return result + [Bucket(members, parameters) for members in open_ones.values()]
 
 
+def _roots(outputs: Iterable[Tensor]) -> list:
+    """What the outputs' gradients go to."""
+    return [edge_to(output)[0] for output in outputs if output.requires_grad]
+
+
 def tensors_in(value: Any) -> list[Tensor]:
     """The tensors in nested tuples, lists, dicts and objects' attributes."""
-    if isinstance(value, Tensor):
-        return [value]
-    if isinstance(value, dict):
-        value = list(value.values())
-    elif not isinstance(value, (tuple, list)):
-        value = list(getattr(value, "__dict__", {}).values())
-    return [tensor for part in value for tensor in tensors_in(part)]
+    result, stack, seen = [], [value], {}
+    while stack:
+        value = stack.pop()
+        if id(value) in seen:  # objects may refer to each other
+            continue
+        seen[id(value)] = value
+        if isinstance(value, Tensor):
+            result.append(value)
+        elif isinstance(value, dict):
+            stack += value.values()
+        elif isinstance(value, (tuple, list)):
+            stack += value
+        else:
+            stack += getattr(value, "__dict__", {}).values()
+    return result

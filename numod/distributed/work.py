@@ -111,9 +111,17 @@ class Work:
         self.wait()
 
     def get_future(self) -> Any:
-        """A `numod.futures.Future` of the result. It waits for the collective at once."""
-        from importlib import import_module
+        """A `numod.futures.Future` of the result. Its `wait`, or that of a future made by `then`, waits for this."""
+        from ..futures import Future
 
-        future = import_module("numod.futures").Future()
-        future.set_result(self.result())
+        future: Future = Future()
+
+        def advance(waits: bool) -> None:
+            try:
+                if waits or self.is_completed():
+                    future.set_result(self.result())
+            except Exception as error:
+                future.set_exception(error)
+
+        future._source = advance
         return future

@@ -19,7 +19,7 @@ HOMES = {  # PyTorch's path -> numod's, both below numod
     **{
         name: f"paths.{name}"
         for name in (
-            "accelerator compiler cpu functional futures fx hub jit library masked multiprocessing "
+            "accelerator compiler cpu functional fx hub jit library masked multiprocessing "
             "quasirandom signal types"
         ).split()
     },
@@ -38,6 +38,11 @@ HOMES = {  # PyTorch's path -> numod's, both below numod
     **{f"nn.parallel.{name}": "nn.parallel" for name in ("data_parallel", "scatter_gather")},
     "distributed.optim": "optim.zero_redundancy", "distributed.distributed_c10d": "distributed",
     "distributed.optim.zero_redundancy_optimizer": "optim.zero_redundancy",
+    **{
+        f"distributed.algorithms.ddp_comm_hooks{name}": "distributed.comm_hooks"
+        for name in ("", ".default_hooks", ".powerSGD_hook")
+    },
+    "distributed.rendezvous": "distributed.default_store",
     **dict.fromkeys(("distributed.nn", "distributed.nn.functional"), "distributed.functional"),
     "nn.utils.clip_grad": "nn.utils.clip", "nn.utils.convert_parameters": "nn.utils.vector", "utils.hooks": "nn.hooks",
     **dict.fromkeys(("fx.graph_module", "fx.node", "_subclasses", "_subclasses.fake_tensor"), "paths.fx"),

@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from typing import Any, Final, TypeVar, overload
 
 from ..export.script import ScriptFunction, ScriptModule, freeze, load, save, script, trace
-from .futures import Future
+from ..futures import Future
 
 __all__ = [
     "Final", "Attribute", "ScriptFunction", "ScriptModule", "TracerWarning", "annotate", "export", "fork", "freeze",

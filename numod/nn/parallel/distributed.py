@@ -5,15 +5,17 @@ Parameters and buffers are broadcast when it is made; gradients are averaged by 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from ... import distributed as dist
-from ...autograd import is_grad_enabled, no_grad
+from ...autograd import Function, is_grad_enabled, no_grad
 from ...core.create.values import tensor
 from ...core.shape.shapes import cat
 from ...core.tensor import Tensor
+from ...distributed.comm_hooks import BUILTIN
 from ...distributed.group import NOT_INITIALIZED
 from ...distributed.reducer import Reducer
 from ..module import Module
@@ -29,14 +31,55 @@ class _Join:
         self.by_initial_size, self.raises = by_initial_size, raises
 
 
+class _Sink(Function):
+    """Passes outputs on. Its backward, the first of a pass, calls `report` with whether the loss uses each."""
+
+    @staticmethod
+    def forward(ctx: Any, report: Callable[[list[bool]], None], *outputs: Tensor) -> tuple:
+        ctx.report = report
+        ctx.set_materialize_grads(False)
+        return tuple(output.clone() for output in outputs)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple:
+        ctx.report([g is not None for g in grads])
+        return None, *grads
+
+
+def _through_sink(outputs: Any, reducer: Reducer) -> Any:
+    """The outputs, in nested tuples, lists and dicts, with their tensors passed through a `_Sink`."""
+    tensors: list[Tensor] = []
+    _mapped(outputs, lambda tensor: tensors.append(tensor))
+    if not tensors:
+        return outputs
+    report = reducer.reporter(tensors, outputs)
+    passed = iter(_Sink.apply(report, *tensors))
+    return _mapped(outputs, lambda tensor: next(passed))
+
+
+def _mapped(value: Any, function: Callable) -> Any:
+    """The value with its tensors that require gradients replaced."""
+    if isinstance(value, Tensor):
+        return function(value) if value.requires_grad else value
+    if type(value) in (list, tuple):
+        return type(value)([_mapped(part, function) for part in value])
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*[_mapped(part, function) for part in value])
+    if type(value) in (dict, OrderedDict):
+        return type(value)((key, _mapped(part, function)) for key, part in value.items())
+    return value
+
+
 class DistributedDataParallel(Module):
     """Calls `module`, and averages its gradients over the ranks of the group in each backward pass.
 
     `bucket_cap_mb` bounds the gradients that are reduced together. `find_unused_parameters` allows parameters that take
     no part in an output, `static_graph` too, if they are the same in all iterations. With `gradient_as_bucket_view`,
     `.grad` is a view of a bucket, which saves a copy. `broadcast_buffers` copies rank 0's buffers before each forward
-    call. Raises ValueError without a process group, RuntimeError for a module without trainable parameters or other
-    ones than the other ranks have.
+    call; `forward_sync_buffers` is its newer name. `bucket_cap_mb_list` bounds each bucket. Arguments about when a
+    parameter is reduced or copied have no effect: `delay_all_reduce_named_params`, `skip_all_reduce_unused_params`,
+    `batched_grad_copy`. Raises ValueError without a process group, RuntimeError for a module without trainable
+    parameters or other ones than the other ranks have.
     """
 
     def __init__(
@@ -45,7 +88,7 @@ class DistributedDataParallel(Module):
         device_ids: list | None = None,
         output_device: Any = None,
         dim: int = 0,
-        broadcast_buffers: bool = True,
+        broadcast_buffers: bool | None = None,
         init_sync: bool = True,
         process_group: Any = None,
         bucket_cap_mb: float | None = None,
@@ -53,28 +96,37 @@ class DistributedDataParallel(Module):
         check_reduction: bool = False,
         gradient_as_bucket_view: bool = False,
         static_graph: bool = False,
+        delay_all_reduce_named_params: Any = None,
+        param_to_hook_all_reduce: Any = None,
+        mixed_precision: Any = None,
+        device_mesh: Any = None,
+        skip_all_reduce_unused_params: bool = False,
+        bucket_cap_mb_list: list[float] | None = None,
+        batched_grad_copy: bool = False,
+        forward_sync_buffers: bool | None = None,
     ) -> None:
         super().__init__()
+        for name, value in (("mixed_precision", mixed_precision), ("device_mesh", device_mesh)):
+            if value is not None:
+                raise NotImplementedError(f"DistributedDataParallel: {name} is not supported; leave it out")
         self.process_group = dist.group.WORLD if process_group is None else process_group
         if self.process_group is None:
             raise ValueError(NOT_INITIALIZED)
         _check_devices(module, device_ids, output_device)
         self.module, self.device_ids, self.output_device, self.dim = module, device_ids, output_device, dim
         self.device = next(iter(module.parameters()), tensor(0)).device
-        self.broadcast_buffers, self.find_unused_parameters = broadcast_buffers, find_unused_parameters
+        shares = broadcast_buffers if forward_sync_buffers is None else forward_sync_buffers
+        self.broadcast_buffers = self.forward_sync_buffers = True if shares is None else bool(shares)
+        self.find_unused_parameters = find_unused_parameters
         self.gradient_as_bucket_view, self.static_graph = gradient_as_bucket_view, static_graph
         self.require_backward_grad_sync = self.require_forward_param_sync = True
         self._joining: _Join | None = None
         ignored = set(getattr(module, "_ddp_params_and_buffers_to_ignore", ()))
         self.parameters_to_ignore = ignored
-        trained = {
-            name: parameter
-            for name, parameter in module.named_parameters()
-            if parameter.requires_grad and name not in ignored
-        }
+        trained = self._trained()
         if not trained:
             raise RuntimeError(
-                "DistributedDataParallel is not needed when a module doesn't have any parameters that require a "
+                "DistributedDataParallel is not needed when a module doesn't have any parameter that requires a "
                 "gradient."
             )
         if init_sync:
@@ -82,12 +134,23 @@ class DistributedDataParallel(Module):
             self._synchronize(
                 [tensor for name, tensor in module.state_dict(keep_vars=True).items() if name not in ignored]
             )
-        limit = int((25 if bucket_cap_mb is None else bucket_cap_mb) * _MEGABYTE)
-        first = min(limit, _MEGABYTE) if bucket_cap_mb is None else limit
+        sizes = bucket_cap_mb_list or ([1, 25] if bucket_cap_mb is None else [bucket_cap_mb])
+        self.bucket_limits = [int(size * _MEGABYTE) for size in sizes]
+        self._start_reducer(trained)
+
+    def _start_reducer(self, trained: dict[str, Tensor]) -> None:
         self.reducer = Reducer(
-            list(trained.values()), list(trained), self.process_group, limit, first, find_unused_parameters,
-            gradient_as_bucket_view, static_graph,
+            list(trained.values()), list(trained), self.process_group, self.bucket_limits, self.find_unused_parameters,
+            self.gradient_as_bucket_view, self.static_graph,
         )  # fmt: skip
+
+    def _trained(self) -> dict[str, Tensor]:
+        """The parameters whose gradients are averaged, by name."""
+        return {
+            name: parameter
+            for name, parameter in self.module.named_parameters()
+            if parameter.requires_grad and name not in self.parameters_to_ignore
+        }
 
     def _check_alike(self, trained: dict[str, Tensor]) -> None:
         """Raise RuntimeError unless all ranks have parameters of the same shapes and dtypes."""
@@ -124,12 +187,14 @@ class DistributedDataParallel(Module):
         if is_grad_enabled():
             self.reducer.check_finished()
         source = self._announce(reduces) if self._joining is not None else 0
-        if self.require_forward_param_sync and self.broadcast_buffers and (buffers := self._buffers_to_share()):
-            self._synchronize(buffers, source)
+        if self.will_sync_module_buffers():
+            self._synchronize(self._buffers_to_share(), source)
         output = self.module(*inputs, **kwargs)
         if reduces:
             self.reducer.prepare(output)
-        else:
+            if self.find_unused_parameters and not self.static_graph:
+                output = _through_sink(output, self.reducer)
+        elif is_grad_enabled():
             self.reducer.cancel()
         if self.require_forward_param_sync is not reduces:
             self.require_forward_param_sync = reduces
@@ -143,6 +208,36 @@ class DistributedDataParallel(Module):
             yield
         finally:
             self.require_backward_grad_sync = former
+
+    def register_comm_hook(self, state: Any, hook: Callable) -> None:
+        """Reduce each bucket of gradients by `hook(state, bucket)`, which returns a Future of the average.
+
+        The `bucket` is a `numod.distributed.GradBucket`. Hooks that send fewer bits are in
+        `numod.distributed.algorithms.ddp_comm_hooks.default_hooks`. Call it once, before the first backward pass.
+        Raises TypeError for what is no function, and RuntimeError for a second hook.
+        """
+        if not callable(hook):
+            raise TypeError(f"Communication hook must be callable. Got {type(hook).__name__}")
+        if self.reducer.hook is not None:
+            raise RuntimeError("register_comm_hook or register_builtin_comm_hook can only be called once.")
+        self.reducer.hook = state, hook
+
+    def _register_builtin_comm_hook(self, comm_hook_type: dist.BuiltinCommHookType) -> None:
+        """Reduce by a hook of `BuiltinCommHookType`."""
+        self.register_comm_hook(self.process_group, BUILTIN[comm_hook_type])
+
+    def _set_static_graph(self) -> None:
+        """The same as static_graph=True."""
+        self.static_graph = self.reducer.static_graph = self.reducer.find_unused = True
+
+    @staticmethod
+    def _set_params_and_buffers_to_ignore_for_model(module: Module, params_and_buffers_to_ignore: Iterable) -> None:
+        """Leave parameters and buffers, by name, to the caller. Call it before the module is wrapped."""
+        module._ddp_params_and_buffers_to_ignore = params_and_buffers_to_ignore
+
+    def will_sync_module_buffers(self) -> bool:
+        """Whether the next forward call copies rank 0's buffers."""
+        return self.require_forward_param_sync and self.broadcast_buffers and bool(self._buffers_to_share())
 
     def train(self, mode: bool = True) -> DistributedDataParallel:
         """Set the mode of this module and of the one it wraps."""
@@ -183,14 +278,14 @@ class DistributedDataParallel(Module):
         return source
 
     def _state_of_all(self, is_active: bool, reduces: bool) -> tuple[int, int, int]:
-        """(ranks with batches left, those whose backward pass will reduce, the first rank with batches left)."""
+        """(ranks with batches left, those whose backward pass will reduce, the last rank with batches left)."""
         group_rank = self.process_group.group_rank
         state = [0] * (self.process_group.size() + 1)
         state[group_rank], state[-1] = int(is_active), int(is_active and reduces)
         shared = tensor(state)
         dist.all_reduce(shared, group=self.process_group)
         *active, reducing = shared.tolist()
-        return sum(active), reducing, active.index(1) if any(active) else -1
+        return sum(active), reducing, max((rank for rank, left in enumerate(active) if left), default=-1)
 
     def _shadow(self) -> None:
         """Take part in the iterations of the ranks that have batches left; then get the last one's model."""
@@ -210,7 +305,7 @@ class DistributedDataParallel(Module):
         # the ranks that finished last report themselves, the others a rank that finished later
         every = [None] * self.process_group.size()
         dist.all_gather_object(every, last, self.process_group)
-        source = next(rank for rank, chosen in enumerate(every) if rank == chosen)
+        source = max(rank for rank, chosen in enumerate(every) if rank == chosen)
         self._synchronize([*self.module.parameters(), *self._buffers_to_share()], source)
 
     # ---- copies and files
@@ -227,17 +322,13 @@ class DistributedDataParallel(Module):
         self.process_group = dist.group.WORLD
         if self.process_group is None:
             raise ValueError(NOT_INITIALIZED)
-        trained = {name: parameter for name, parameter in self.module.named_parameters() if parameter.requires_grad}
-        self.reducer = Reducer(
-            list(trained.values()), list(trained), self.process_group, 25 * _MEGABYTE, _MEGABYTE,
-            self.find_unused_parameters, self.gradient_as_bucket_view, self.static_graph,
-        )  # fmt: skip
+        self._start_reducer(self._trained())
 
 
 def _check_devices(module: Module, device_ids: list | None, output_device: Any) -> None:
     """Raise ValueError for device ids of a module on the CPU, as PyTorch does."""
     devices = {parameter.device for parameter in module.parameters()}
-    if (device_ids or output_device is not None) and any(device.type == "cpu" for device in devices):
+    if device_ids and any(device.type == "cpu" for device in devices):
         raise ValueError(
             "DistributedDataParallel device_ids and output_device arguments only work with single-device/"
             f"multiple-device GPU modules or CPU modules, but got device_ids {device_ids}, output_device "

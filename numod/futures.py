@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures as _python
 import threading
+from contextlib import suppress
 from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar
 
@@ -24,14 +25,23 @@ class Future(Generic[T]):
 
     def __init__(self, *, devices: Any = None) -> None:
         self._future: _python.Future = _python.Future()
+        # of a result that is computed when it is asked for: called with whether to wait for it
+        self._source: Callable[[bool], None] | None = None
 
     def done(self) -> bool:
         """Whether there is a result or an exception."""
+        self._advance(False)
         return self._future.done()
 
     def wait(self) -> T:
         """Wait for the result and return it. Raises the exception if one was set."""
+        self._advance(True)
         return self._future.result()
+
+    def _advance(self, waits: bool) -> None:
+        """Let the source of the result go on. Errors become this future's exception."""
+        if self._source is not None and not self._future.done():
+            self._source(waits)
 
     def value(self) -> T:
         """The result. Raises RuntimeError if there is none yet, and the exception if one was set."""
@@ -69,6 +79,7 @@ class Future(Generic[T]):
             except Exception as error:
                 result.set_exception(error)
 
+        result._source = self._advance
         self.add_done_callback(complete)
         return result
 
@@ -88,6 +99,12 @@ def collect_all(futures: Iterable[Future]) -> Future[list[Future]]:
         if last:
             result.set_result(futures)
 
+    def advance(waits: bool) -> None:
+        for future in futures:
+            with suppress(Exception):  # it is the future's own
+                future._advance(waits)
+
+    result._source = advance
     for future in futures:
         future.add_done_callback(count)
     return result
