@@ -16,7 +16,7 @@ class _Single(type):
         return hasattr(value, "__index__") and getattr(value, "ndim", 1) == 0
 
 
-WHOLE = (int, _Single("Single", (), {}))  # types of a single number, where a sequence is also accepted
+SINGLE_INT = (int, _Single("Single", (), {}))  # types of a single number, where a sequence is also accepted
 
 
 def plain(value: object) -> object:
@@ -24,7 +24,7 @@ def plain(value: object) -> object:
 
     Raises TypeError for tensors and arrays of other numbers.
     """
-    return operator.index(value) if value.__class__ is not int and isinstance(value, WHOLE) else value
+    return operator.index(value) if value.__class__ is not int and isinstance(value, SINGLE_INT) else value
 
 
 def plain_sizes(name: str, value: object, optional: bool = False) -> int | tuple:
@@ -36,7 +36,7 @@ def plain_sizes(name: str, value: object, optional: bool = False) -> int | tuple
         return value
     if hasattr(type(value), "__number__"):  # of a recording
         return value
-    if value.__class__ is not bool and isinstance(value, WHOLE):
+    if value.__class__ is not bool and isinstance(value, SINGLE_INT):
         return operator.index(value)
     # sets and dicts have no order of sizes
     if isinstance(value, str) or hasattr(value, "keys") or not hasattr(value, "__getitem__"):
@@ -45,7 +45,7 @@ def plain_sizes(name: str, value: object, optional: bool = False) -> int | tuple
     for k, size in enumerate(sizes):
         if size.__class__ is int or hasattr(type(size), "__number__") or (optional and size is None):
             continue
-        if size.__class__ is bool or not isinstance(size, WHOLE):
+        if size.__class__ is bool or not isinstance(size, SINGLE_INT):
             raise TypeError(f"argument '{name}' must be tuple of ints, but found {type(size).__name__} at pos {k}")
         sizes[k] = operator.index(size)
     return tuple(sizes)
@@ -57,7 +57,7 @@ def normalize_dim(dim: int, ndim: int, name: str = "dim") -> int:
     Raises IndexError where it lies outside `[-ndim, ndim)`; a scalar counts as one dimension.
     """
     if dim.__class__ is not int:
-        if dim.__class__ is bool or not isinstance(dim, WHOLE):
+        if dim.__class__ is bool or not isinstance(dim, SINGLE_INT):
             raise TypeError(f"{name} must be an int, got {type(dim).__name__}")
         dim = operator.index(dim)
     limit = ndim or 1
@@ -94,7 +94,7 @@ def normalize_dims(dims: int | tuple[int, ...] | None, ndim: int) -> tuple[int, 
     """
     if dims is None:
         return every_dim(ndim)
-    if isinstance(dims, WHOLE):
+    if isinstance(dims, SINGLE_INT):
         return (normalize_dim(dims, ndim),) if ndim else normalize_dims((dims,), ndim)
     dims = (dims,) if not isinstance(dims, (tuple, list)) else dims
     result = tuple(normalize_dim(dim, ndim) for dim in dims)

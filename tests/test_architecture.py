@@ -178,6 +178,12 @@ VAGUE = {
     "place": "",
 }
 
+# words that do not say, alone, what a constant of a module is the size or number of
+QUANTITIES = set(
+    """AHEAD ANY BROAD DEEP FAR FEW FEWEST FULL HUGE LARGE LARGEST LEAST LONG LONGEST MANY MARGIN MOST NEAR SHORT SMALL
+    SPARE TINY WHOLE WIDE WIDEST""".split()
+)
+
 
 ROOT = PACKAGE.parent
 OTHER_FILES = sorted(path for folder in ("tests", "perf") for path in (ROOT / folder).rglob("*.py"))
@@ -262,6 +268,13 @@ def test_names_are_terms_of_the_field(path: Path) -> None:
     terms |= {name: "what the variable holds" for name, folders in VAGUE.items() if folder not in folders.split()}
     lines = _identifiers(path)
     assert [f"line {lines[name]}: {name}, write {terms[name]}" for name in sorted(lines.keys() & terms.keys())] == []
+
+
+@pytest.mark.parametrize("path", MODULES, ids=_name)
+def test_constants_say_what_they_limit(path: Path) -> None:
+    assigned = [target for node in _tree(path).body if isinstance(node, ast.Assign) for target in node.targets]
+    names = {name.id.strip("_") for target in assigned for name in ast.walk(target) if isinstance(name, ast.Name)}
+    assert names & QUANTITIES == set()
 
 
 # names of other libraries: `hypothesis.given`, an argument of `compileall.compile_dir`

@@ -28,14 +28,14 @@ _POOLS = "avg_pool3d max_pool3d adaptive_avg_pool3d adaptive_max_pool3d max_unpo
 _LOSSES = """mse_loss l1_loss smooth_l1_loss huber_loss cross_entropy nll_loss binary_cross_entropy
     binary_cross_entropy_with_logits kl_div cosine_embedding_loss ctc_loss hinge_embedding_loss poisson_nll_loss
     margin_ranking_loss soft_margin_loss triplet_margin_loss multi_margin_loss multilabel_margin_loss"""
-LOW = {  # to the dtype of the context
+LOWERED = {  # to the dtype of the context
     products: "matmul mm_ bmm addmm",
     contractions: "baddbmm addbmm",
     linear_algebra: "vecdot",
     F: "linear conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d prelu "
     "scaled_dot_product_attention",
 }
-WIDE = {  # 16-bit floats to float32
+RAISED = {  # 16-bit floats to float32
     F: f"{_LOSSES} {_POOLS} grid_sample",
     reductions: "prod_",
     statistics: "quantile nanquantile",
@@ -44,15 +44,15 @@ WIDE = {  # 16-bit floats to float32
     linear_algebra: "inv det slogdet solve pinv lstsq solve_triangular cholesky_solve cholesky_inverse lu_solve",
     decompositions: "cholesky qr svd svdvals eigh eigvalsh lu lu_factor lu_factor_ex",
 }
-WIDE_CUDA = {
+RAISED_ON_CUDA = {
     F: "softmax log_softmax layer_norm group_norm cosine_similarity",
     products: "softmax log_softmax",
     reductions: "sum norm logsumexp",
     cumulative: "cumsum cumprod",
 }
-LOW_CUDA = {products: "mv", contractions: "addmv addr"}
+LOWERED_ON_CUDA = {products: "mv", contractions: "addmv addr"}
 # not cast, and neither are the functions that they call
-PLAIN = {products: "dot outer", complexes: "vdot", F: "bilinear", linear_algebra: "matrix_exp"}
+UNCAST = {products: "dot outer", complexes: "vdot", F: "bilinear", linear_algebra: "matrix_exp"}
 
 
 def enter(casts: tuple[tuple[str, DType], ...]) -> tuple[tuple[str, DType], ...]:
@@ -210,12 +210,12 @@ def _low_on_cuda(plain: Callable, arguments: tuple, kwargs: dict) -> Any:
 
 _low, _wide = _casting(lambda device, dtype: dtype), _casting(lambda device, dtype: float32)
 _RULES = (
-    (_low, LOW),
-    (_wide, WIDE),
-    (_without_autocast, PLAIN),
+    (_low, LOWERED),
+    (_wide, RAISED),
+    (_without_autocast, UNCAST),
     (_layers, {RNNBase: "_layers"}),
     (_weights, {RNNBase: "_weights"}),
     (_run_layer, {RNNBase: "_run"}),
-    (_casting(lambda device, dtype: float32 if device == "cuda" else None), WIDE_CUDA),
-    (_low_on_cuda, LOW_CUDA),
+    (_casting(lambda device, dtype: float32 if device == "cuda" else None), RAISED_ON_CUDA),
+    (_low_on_cuda, LOWERED_ON_CUDA),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..device import Layout
 
-_DIFFERENT = {  # what PyTorch's nodes are called whose ops have another name here
+_PYTORCH_NAMES = {  # what PyTorch's nodes are called whose ops have another name here
     "absolute_error_total": "Mean", "amax": "Max", "amin": "Min", "bag": "EmbeddingBag",
     "binary_cross_entropy_total": "BinaryCrossEntropy",
     "binary_cross_entropy_with_logits_total": "BinaryCrossEntropyWithLogits", "channel_norm": "NativeBatchNorm",
@@ -23,9 +23,9 @@ def title(node: object) -> str:
     """The name of an op's node without its ending."""
     name = node.op.name
     if not node.outputs:  # for the profiler, which has only the op's name
-        return _DIFFERENT.get(name) or _joined(name)
+        return _PYTORCH_NAMES.get(name) or _joined(name)
     chosen = _BY_CALL.get(name)
-    return (chosen and chosen(node)) or _DIFFERENT.get(name) or _joined(name)
+    return (chosen and chosen(node)) or _PYTORCH_NAMES.get(name) or _joined(name)
 
 
 def _joined(name: str) -> str:

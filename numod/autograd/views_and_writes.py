@@ -17,7 +17,7 @@ from . import tape
 from .tape import Node, edge_to, hooks_of, make_node
 
 
-_SEVERAL = (
+_SEVERAL_VIEWS_ERROR = (
     "This view is the output of a function that returns multiple views. Such functions do not allow the output views "
     "to be modified inplace. You should "
     "replace the inplace operation by an out-of-place one, or take the view by an index."
@@ -28,7 +28,8 @@ def make_write_node(op: Op, inputs: tuple, layouts: list, attributes: tuple, tar
     """The node of an op that will overwrite `target`. It saves copies of the old values that it needs."""
     if isinstance(target._unrecorded, str):
         raise RuntimeError(
-            f"Output {target._output} of {target._unrecorded} is a view and is being modified inplace. {_SEVERAL}"
+            f"Output {target._output} of {target._unrecorded} is a view and is being modified inplace. "
+            f"{_SEVERAL_VIEWS_ERROR}"
         )
     if target._unrecorded:
         raise RuntimeError(
@@ -241,7 +242,7 @@ def renew(view: Tensor) -> None:
             "been modified inplace"
         )
         if isinstance(view._unrecorded, str):
-            raise RuntimeError(f"{message}. {_SEVERAL}")
+            raise RuntimeError(f"{message}. {_SEVERAL_VIEWS_ERROR}")
         raise RuntimeError(
             f"{message}, which its gradient does not account for, since an autograd.Function returned the view or it "
             "was made in no_grad mode. Return a clone() there, or write to a clone()."

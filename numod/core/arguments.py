@@ -31,18 +31,18 @@ _KINDS = {  # checks by parts of an annotation; other annotations are not checke
     "DType": lambda value: isinstance(value, (dtype, type)),
 }
 NO_POSITION = 1 << 30
-_COUNTED = ("index", "length")
-_OPTIONS = ("reduction", "mode")  # strings that functions check themselves, with a ValueError
+_COUNTED_NAMES = ("index", "length")
+_OPTION_NAMES = ("reduction", "mode")  # strings that functions check themselves, with a ValueError
 _NONE = type(None)
-_STRICT = {"int": (int,), "bool": (bool,), "bool | None": (bool, _NONE)}
+_STRICT_TYPES = {"int": (int,), "bool": (bool,), "bool | None": (bool, _NONE)}
 _WITH_REAL_NUMBERS = {
-    **_STRICT, "float": (float, int), "float | None": (float, int, _NONE), "int | None": (int, _NONE),
+    **_STRICT_TYPES, "float": (float, int), "float | None": (float, int, _NONE), "int | None": (int, _NONE),
     "complex | None": (complex, float, int, _NONE),
 }  # fmt: skip
 _WITH_NUMBERS = {
     **_WITH_REAL_NUMBERS, "float": (float, int, complex), "float | None": (float, int, complex, _NONE)
 }  # fmt: skip
-_WORDS = {
+_KIND_WORDS = {
     "float": "Number",
     "complex": "Number",
     "Sequence[int]": "tuple of ints",
@@ -77,11 +77,11 @@ def strict_of(function: Callable, numbers: type | None = None) -> dict[str, tupl
     With `numbers` also the float ones, which are real numbers (float) or may be complex ones (complex). Keyword-only
     parameters have NO_POSITION. Dimensions and indices are left out: they are checked once per layout.
     """
-    types = {None: _STRICT, float: _WITH_REAL_NUMBERS, complex: _WITH_NUMBERS}[numbers]
+    types = {None: _STRICT_TYPES, float: _WITH_REAL_NUMBERS, complex: _WITH_NUMBERS}[numbers]
     code = function.__code__
     positions = {name: k for k, name in enumerate(code.co_varnames[: code.co_argcount])}
     kinds = {name: types[kind] for name, kind in function.__annotations__.items() if kind in types and name != "return"}
-    counted = lambda name: name.startswith(("dim", "axis")) or name.endswith("_dim") or name in _COUNTED  # noqa: E731
+    counted = lambda name: name.startswith(("dim", "axis")) or name.endswith("_dim") or name in _COUNTED_NAMES  # noqa: E731
     return {name: (positions.get(name, NO_POSITION), kind) for name, kind in kinds.items() if not counted(name)}
 
 
@@ -144,7 +144,7 @@ def wrong_argument(name: str, function: Callable, arguments: tuple, kwargs: dict
     for position, (key, argument) in enumerate(bound.items()):
         parameter = signature.parameters[key]
         parts = str(parameter.annotation).split(" | ")
-        if parameter.kind is parameter.VAR_KEYWORD or key in _OPTIONS or not all(part in _KINDS for part in parts):
+        if parameter.kind is parameter.VAR_KEYWORD or key in _OPTION_NAMES or not all(part in _KINDS for part in parts):
             continue
         several = parameter.kind is parameter.VAR_POSITIONAL
         if several and len(argument) == 1 and isinstance(argument[0], (list, tuple)):
@@ -182,7 +182,7 @@ def _overflow(name: str, key: str, position: int | None, value: int) -> TypeErro
 
 
 def _described(parts: list[str]) -> str:
-    return " or ".join(_WORDS.get(part, part) for part in parts if part != "None")
+    return " or ".join(_KIND_WORDS.get(part, part) for part in parts if part != "None")
 
 
 def _received(parts: list[str], value: object) -> str:

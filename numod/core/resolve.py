@@ -6,15 +6,15 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache, wraps
 
 from ..device import Layout
-from ..errors import WHOLE
+from ..errors import SINGLE_INT
 from .listeners import listeners
 
-_LIMIT = 4096  # cached calls per function
+_MAX_CALLS = 4096  # cached calls per function
 
 
 def resolved(function: Callable) -> Callable:
     """`function`, memoized by its arguments (layouts, ints, names). Calls with lists or tensors are not cached."""
-    memoized = lru_cache(_LIMIT, typed=True)(_of_constants(function))
+    memoized = lru_cache(_MAX_CALLS, typed=True)(_of_constants(function))
 
     @wraps(function)
     def resolve(*arguments: object) -> object:
@@ -71,7 +71,7 @@ def refuse_floats(name: str, sizes: tuple) -> None:
 
 def whole_number(name: str, argument: str, value: object) -> int:
     """An argument that is an int. Raises TypeError for floats and bools."""
-    if isinstance(value, bool) or not isinstance(value, WHOLE):
+    if isinstance(value, bool) or not isinstance(value, SINGLE_INT):
         raise TypeError(f"{name}(): argument '{argument}' must be int, not {type(value).__name__}")
     return value
 

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 from . import code_library, cpu, helpers, target
 
-_LINKED = "linkonce_odr"
+_MERGED_LINKAGE = "linkonce_odr"
 # Numba's store of an exception, as in a loop with a step of 0
 _EXCEPTION = re.compile(r"^ *store ptr @\.const\.picklebuf.*\n", re.M)
-_FULL, _CHEAP = 3, 0  # optimisation levels
+_FULL_LEVEL, _CHEAP_LEVEL = 3, 0  # optimisation levels
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ def _linked_module(function: Function, text: str, machine: target.Machine, gener
 
     module = llvm.parse_assembly(_EXCEPTION.sub("", str(function.module)))
     module.get_function(function.name).name = "kernel"
-    _set_linkage(module, {"kernel"}, _LINKED)
+    _set_linkage(module, {"kernel"}, _MERGED_LINKAGE)
     for name in function.generic:
         # `weak_any`: LLVM must not assume anything about the body
         module.get_function(name).linkage = "weak_any"
@@ -186,7 +186,7 @@ def _generator(machine: target.Machine) -> object:
     options = {
         "cpu": machine.processor,
         "features": machine.features,
-        "opt": _FULL,
+        "opt": _FULL_LEVEL,
         "reloc": relocation,
         "codemodel": "default",
         "abiname": machine.abi,
@@ -204,7 +204,9 @@ def _set_linkage(module: object, visible: set[str], linkage: str) -> None:
 
 def _optimise(module: object, generator: object, size: bool) -> None:
     """Run Numba's two pass pipelines: a cheap one, which inlines, and the full one."""
-    cheap, builder = generator._module_pass_manager(loop_vectorize=False, slp_vectorize=False, opt=_CHEAP, cost="cheap")
+    cheap, builder = generator._module_pass_manager(
+        loop_vectorize=False, slp_vectorize=False, opt=_CHEAP_LEVEL, cost="cheap"
+    )
     cheap.run(module, builder)
     options = {"opt": 2, "loop_vectorize": False} if size else {}
     full, builder = generator._module_pass_manager(**options)

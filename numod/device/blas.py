@@ -18,7 +18,7 @@ import numpy as np
 
 from . import threads
 
-SMALL = 512  # rows and columns below which a second thread gains little, if anything, on a quiet machine
+MIN_THREADED_SIZE = 512  # rows and columns below which a second thread gains little, if anything, on a quiet machine
 # as wheels, as distributions and conda build it
 _NAMES = ("scipy_openblas_{}64_", "scipy_openblas_{}", "openblas_{}64_", "openblas_{}")
 # what OpenBLAS says of its kind; built with OpenMP it would change the number of threads of other libraries
@@ -62,7 +62,7 @@ def limited(compute: Callable, arrays: list[np.ndarray], parameters: tuple = ())
             if not _inside:
                 _before = read()
                 _inside.add(thread)  # at once, since Ctrl-C may come at any call
-                write(1 if min(arrays[0].shape[-2:]) < SMALL else min(_before, threads.get_num_threads()))
+                write(1 if min(arrays[0].shape[-2:]) < MIN_THREADED_SIZE else min(_before, threads.get_num_threads()))
             _inside.add(thread)
         return compute(*arrays, *parameters)
     finally:

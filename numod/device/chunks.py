@@ -15,6 +15,6 @@ def watch(on: bool) -> None:
 def take() -> list[tuple[int, int, int]]:
     """(start, end, thread) of each share that ran since; times in ns."""
     team = workers.team()
-    count, team.count.value = min(team.count.value, workers.RECORDED), 0
+    count, team.count.value = min(team.count.value, workers.MAX_RECORDED_SHARES), 0
     records = team.recorded[: 3 * count]
     return list(zip(records[::3], records[1::3], records[2::3]))

@@ -243,7 +243,7 @@ def choose(make: Callable[[bool], Callable], work: int, divisible: bool, long: b
     def serial() -> Callable:
         return threads.alone(make(True)) if divisible and long else make(False)
 
-    return threads.Gated(lambda: make(True), serial) if divisible and work >= threads.THRESHOLD else serial()
+    return threads.Gated(lambda: make(True), serial) if divisible and work >= threads.MIN_PARALLEL_WORK else serial()
 
 
 def compile(
@@ -346,7 +346,7 @@ def _line_builder() -> type:
     class LineBuilder(DIBuilder):
         def mark_subprogram(self, function: object, *arguments: object, **options: object) -> None:
             super().mark_subprogram(function, *arguments, **options)
-            if division.MARK in function.name:
+            if division.LOOP_PREFIX in function.name:
                 function.attributes.add("noinline")
 
     return LineBuilder

@@ -28,9 +28,10 @@ is_gpu, SIMULATED = True, config.cuda_simulator()
 ROUNDING = "numpy" if config.cuda_simulator() else "math"
 MATH = "numod.device.simulated_math" if config.cuda_simulator() else "math"  # and other functions
 VECTORISED = False  # whether kernels use `kernel.vector_math` and `kernel.registers`
-_CHUNKS = 1024  # most parts of one long row: enough blocks for every multiprocessor, few enough for one block to join
-_RESIDENT = 1 << 18  # threads that fill the largest devices
-_BLOCK = 256  # threads: 8 warps, few enough that register-heavy kernels keep several blocks on a multiprocessor
+# parts of one long row: enough blocks for every multiprocessor, few enough for one block to join
+_MAX_CHUNKS = 1024
+_FULL_GPU_THREADS = 1 << 18  # threads that fill the largest devices
+_BLOCK_THREADS = 256  # 8 warps, few enough that register-heavy kernels keep several blocks on a multiprocessor
 _MOST_BLOCKS = 4096  # more elements are covered by the grid-stride loop
 _MOST_STREAMS = 32
 _MOST_TASKS = 1 << 20  # most blocks of a kernel that is written for blocks
@@ -161,7 +162,7 @@ def download(buffer: object) -> np.ndarray:
 @functools.cache
 def reports() -> cuda_reports.Reports:
     """Host memory, mapped into the device's address space, where kernels report errors."""
-    words = pinned(cuda_reports.WORDS, np.dtype(np.int64))
+    words = pinned(cuda_reports.WORD_COUNT, np.dtype(np.int64))
     return cuda_reports.Reports(words, pool().source.adopt(words.ctypes.data, words.size, words.dtype, words))
 
 
@@ -282,7 +283,7 @@ def capability() -> tuple[int, int]:
 
 def tensor_cores() -> bool:
     """Whether kernels can multiply 16-bit floats by tensor cores."""
-    return not config.cuda_simulator() and capability() >= cuda_tensor_cores.LEAST
+    return not config.cuda_simulator() and capability() >= cuda_tensor_cores.MIN_CAPABILITY
 
 
 def namespace() -> dict[str, object]:
@@ -454,7 +455,11 @@ def choose(make: Callable[[bool], object], work: int, divisible: bool, long: boo
     # in the simulator every thread is a Python thread; two blocks and an odd size show errors in the strides
     if divisible:
         # no blocks at all would be an error
-        shape = (2, 3) if config.cuda_simulator() else (min(max(-(-work // _BLOCK), 1), _MOST_BLOCKS), _BLOCK)
+        shape = (
+            (2, 3)
+            if config.cuda_simulator()
+            else (min(max(-(-work // _BLOCK_THREADS), 1), _MOST_BLOCKS), _BLOCK_THREADS)
+        )
     return launch_on(make(False), shape)
 
 
@@ -478,8 +483,8 @@ def chunks(outs: int, n: int, together: bool) -> int:
     """
     if config.cuda_simulator():
         return max(1, min(6 // max(outs, 1), n // 8))
-    wanted, least = (_CHUNKS, 4096) if together else (_RESIDENT, 128)
-    return max(1, min(wanted // max(outs, 1), n // least, _CHUNKS))
+    wanted, least = (_MAX_CHUNKS, 4096) if together else (_FULL_GPU_THREADS, 128)
+    return max(1, min(wanted // max(outs, 1), n // least, _MAX_CHUNKS))
 
 
 def launch_blocks(kernel: object, blocks: int, threads: int) -> Callable:

@@ -21,12 +21,12 @@ import numpy as np
 from ..errors import OutOfMemoryError
 from . import cuda_driver
 
-_GRAIN = 512  # bytes; also the alignment of vector loads
+_ALIGNMENT = 512  # bytes; also the alignment of vector loads
 
 
 def rounded(size: int) -> int:
     """The size of the block that holds `size` bytes."""
-    grain = max(_GRAIN, 1 << max(size.bit_length() - 4, 0))
+    grain = max(_ALIGNMENT, 1 << max(size.bit_length() - 4, 0))
     return max(-(-size // grain), 1) * grain
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-WORDS = 1 << 12  # the first is the index of the word written last, the others are the values found
-_LATE = (
+WORD_COUNT = 1 << 12  # the first is the index of the word written last, the others are the values found
+_LATE_NOTE = (
     " (found by a kernel on the GPU that was started earlier; set CUDA_LAUNCH_BLOCKING=1 to see the error where it "
     "is started)"
 )
@@ -28,8 +28,8 @@ class Reports:
     def slot(self, error: type, text: str) -> int:
         """The word for checks that fail with this error and text; `{}` in the text is the value found."""
         if (error, text) not in self._slots:
-            if len(self._errors) == WORDS:  # older checks may be running; later ones share a word
-                return WORDS - 1
+            if len(self._errors) == WORD_COUNT:  # older checks may be running; later ones share a word
+                return WORD_COUNT - 1
             self._slots[error, text] = len(self._errors)
             self._errors.append((error, text))
         return self._slots[error, text]
@@ -40,4 +40,4 @@ class Reports:
         if slot:
             value, self.words[0] = int(self.words[slot]), 0
             error, text = self._errors[slot]
-            raise error(text.format(value) + _LATE)
+            raise error(text.format(value) + _LATE_NOTE)

@@ -17,7 +17,7 @@ from collections.abc import Callable
 
 from . import cuda_vectors
 
-LEAST = (8, 0)  # the lowest compute capability that has these shapes
+MIN_CAPABILITY = (8, 0)  # the lowest compute capability that has these shapes
 _SHAPES = {"float16": ("m16n8k16", "f16"), "bfloat16": ("m16n8k16", "bf16"), "tf32": ("m16n8k8", "tf32")}
 
 

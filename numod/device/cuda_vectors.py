@@ -12,7 +12,7 @@ import importlib
 from collections.abc import Callable
 from types import ModuleType
 
-_WIDEST = 16  # bytes of an access
+_MAX_ACCESS_BYTES = 16  # of one load or store
 
 
 def simulated() -> dict[str, Callable]:
@@ -48,7 +48,7 @@ def intrinsics() -> dict[str, Callable]:
         pointers = [builder.gep(data, [builder.add(k, ir.Constant(k.type, j))]) for j in range(4)]
         if isinstance(array.dtype, types.Complex):
             return pointers, None, 0, None
-        align = min(4 * array.dtype.bitwidth // 8, _WIDEST)
+        align = min(4 * array.dtype.bitwidth // 8, _MAX_ACCESS_BYTES)
         rest = builder.and_(builder.ptrtoint(pointers[0], ir.IntType(64)), ir.Constant(ir.IntType(64), align - 1))
         vector = builder.bitcast(pointers[0], ir.VectorType(context.get_data_type(array.dtype), 4).as_pointer())
         return pointers, vector, align, builder.icmp_unsigned("==", rest, ir.Constant(rest.type, 0))

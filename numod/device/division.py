@@ -11,7 +11,7 @@ from functools import cache
 from . import compiler, workers
 from .target import HALF_REGISTERS
 
-MARK = "part_of_a_loop"  # the prefix of the names of the loops' functions
+LOOP_PREFIX = "part_of_a_loop"  # the prefix of the names of the loops' functions
 
 
 def prepare(namespace: dict[str, object]) -> list[object]:
@@ -20,9 +20,9 @@ def prepare(namespace: dict[str, object]) -> list[object]:
 
     jit = njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, pipeline_class=compiler.pipeline())
     for name, function in namespace.items():
-        if name.startswith(MARK):
+        if name.startswith(LOOP_PREFIX):
             namespace[name] = jit(getattr(function, "py_func", function))
-    return [loop for name, loop in namespace.items() if name.startswith(MARK)]
+    return [loop for name, loop in namespace.items() if name.startswith(LOOP_PREFIX)]
 
 
 @cache
@@ -60,7 +60,7 @@ def _divide(compiled: object, context: object, builder: object, signature: objec
         for value, *kinds in zip(cgutils.unpack_tuple(builder, arguments), sources, targets)
     ]
     integer, pointer = ir.IntType(64), ir.IntType(8).as_pointer()
-    shares = builder.mul(threads, integer(workers.SHARES))
+    shares = builder.mul(threads, integer(workers.SHARES_PER_THREAD))
     shares = builder.select(builder.icmp_signed("<", n, shares), n, shares)
     one = [builder.icmp_signed("<=", count, integer(1)) for count in (threads, n)]
     with builder.if_else(builder.or_(*one)) as (alone, shared):

@@ -21,10 +21,10 @@ import numpy as np
 from ..errors import OutOfMemoryError
 from . import room
 
-LARGE = 1 << 19  # bytes from which memory is pooled; the C library's allocator reuses smaller buffers
-_HUGE = 1 << 21  # size and alignment of a huge page in bytes
+MIN_POOLED_BYTES = 1 << 19  # bytes from which memory is pooled; the C library's allocator reuses smaller buffers
+_HUGE_PAGE_BYTES = 1 << 21  # size and alignment of a huge page in bytes
 # bytes from which a buffer is checked against the control group's limit; a process that exceeds it is killed
-_CHECKED = 1 << 24
+_MIN_CHECKED_BYTES = 1 << 24
 
 
 class _Arena(mmap.mmap):
@@ -154,13 +154,15 @@ class Pool:
             self.reach = min(self.most, limit // 4, available // 2) // mmap.PAGESIZE * mmap.PAGESIZE
         try:
             self._arena = _Arena(
-                -1, self.reach + _HUGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
+                -1,
+                self.reach + _HUGE_PAGE_BYTES,
+                flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0),
             )
         except (OSError, OverflowError):  # no room
             self.reach = 0
             return
         self._free = [(0, self.reach)]
-        self._begin = -np.frombuffer(self._arena, np.uint8, 1).__array_interface__["data"][0] % _HUGE
+        self._begin = -np.frombuffer(self._arena, np.uint8, 1).__array_interface__["data"][0] % _HUGE_PAGE_BYTES
         if hasattr(mmap, "MADV_HUGEPAGE"):
             with suppress(OSError):  # a system without such pages
                 self._arena.madvise(mmap.MADV_HUGEPAGE)
@@ -214,7 +216,7 @@ def by_numpy(count: int, dtype: np.dtype) -> np.ndarray:
 
 def _checked(count: int, dtype: np.dtype) -> np.ndarray:
     size = count * dtype.itemsize
-    available = room.group_left() if size >= _CHECKED else None
+    available = room.group_left() if size >= _MIN_CHECKED_BYTES else None
     if available is not None and available < size:
         raise MemoryError(f"The control group (container) has {available} bytes left of its limit")
     return np.empty(count, dtype)
@@ -243,7 +245,7 @@ def allocator(size: int) -> object:
 
     If it raises MemoryError, `empty` may still find room.
     """
-    return np.empty if size < LARGE or pool is None else pool.empty
+    return np.empty if size < MIN_POOLED_BYTES or pool is None else pool.empty
 
 
 def empty(count: int, storage_dtype: np.dtype) -> np.ndarray:

@@ -13,7 +13,7 @@ from typing import SupportsIndex, overload
 from ..dtypes import dtype as DType
 from .device import Device
 
-_LIMIT = 1 << 14  # number of interned layouts beyond which the table is cleared, which costs only time
+_MAX_LAYOUTS = 1 << 14  # number of interned layouts beyond which the table is cleared, which costs only time
 _interned: dict[tuple, Layout] = {}
 
 
@@ -142,7 +142,7 @@ def layout(shape: tuple[int, ...], dtype: DType, device: Device, strides: tuple[
     key = (shape, strides, dtype, device)
     interned = _interned.get(key)
     if interned is None:
-        if len(_interned) >= _LIMIT:
+        if len(_interned) >= _MAX_LAYOUTS:
             _interned.clear()
         size = _checked(shape)
         steps = dense_strides(size) if strides is None else tuple([int(index(s)) for s in strides])

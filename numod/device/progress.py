@@ -16,8 +16,8 @@ from contextlib import contextmanager, suppress
 from .. import config
 from . import signals
 
-AFTER = 0.5  # seconds without a line
-_PAUSE = 1.0  # seconds after which the count begins again
+SILENT_SECONDS = 0.5  # of compilation before the line appears
+_PAUSE_SECONDS = 1.0  # without compilation, after which the count begins again
 _ERASE = "\r\x1b[K"
 
 
@@ -39,7 +39,7 @@ def compiling(name: str) -> Iterator[None]:
         yield
         return
     now = time.perf_counter()
-    if not _wait.expected and now - _wait.ended > _PAUSE:
+    if not _wait.expected and now - _wait.ended > _PAUSE_SECONDS:
         _wait.begun, _wait.spent = 0, 0.0
     _wait.begun, _wait.started, _wait.name, _wait.active = _wait.begun + 1, now, name, True
     try:
@@ -74,7 +74,7 @@ def loaded() -> None:
 
 def checkpoint() -> None:
     """Show the line if it is time, and call the handlers of signals that came."""
-    if _wait.active and not _wait.shown and _wait.spent + time.perf_counter() - _wait.started > AFTER:
+    if _wait.active and not _wait.shown and _wait.spent + time.perf_counter() - _wait.started > SILENT_SECONDS:
         if threading.current_thread() is threading.main_thread():
             _wait.shown = True
             total = f"/{max(_wait.expected, _wait.begun)}" if _wait.expected else ""

@@ -391,6 +391,8 @@ def _wrapped(original: Callable) -> Callable:
             original(self, library, fndesc, env, call_helper, release_gil)
         else:
             library.add_llvm_module(parse_assembly(text))
-            library.add_linking_library(code_library.shared_instructions(wrapper.TAKE, wrapper.TAKEN))
+            library.add_linking_library(
+                code_library.shared_instructions(wrapper.TAKE_ARGUMENTS, wrapper.TAKE_ARGUMENTS_TEXT)
+            )
 
     return create

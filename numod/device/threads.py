@@ -15,7 +15,7 @@ from typing import NamedTuple
 from .. import config
 from . import workers
 
-THRESHOLD = 1 << 17  # elements of simple work below which starting threads costs more than it saves
+MIN_PARALLEL_WORK = 1 << 17  # elements of simple work below which starting threads costs more than it saves
 _gate = threading.Lock()
 _forked = False
 _threads = config.num_threads()

@@ -21,12 +21,12 @@ from functools import cache
 
 from . import native
 
-MOST = 1000  # workers at most
-RECORDED = 1024  # shares recorded per launch
+MAX_WORKERS = 1000
+MAX_RECORDED_SHARES = 1024  # per launch
 # nanoseconds for which a worker spins before it sleeps, longer than the gap between two launches of a training step
-SPIN = 100_000
-PATIENCE = 30_000  # nanoseconds for which the launching thread spins for the last share
-SHARES = 4  # shares per thread
+SPIN_NANOSECONDS = 100_000
+LAST_SHARE_NANOSECONDS = 30_000  # for which the launching thread spins for the last share
+SHARES_PER_THREAD = 4
 
 _TEXT = """
 %Line = type [16 x i64]  ; a cache line, so that threads do not write to one another's
@@ -37,17 +37,17 @@ _TEXT = """
 @ticket = internal global i64 0, align 128
 @done = internal global %Line zeroinitializer, align 128  ; shares that are done
 @waiting = internal global %Line zeroinitializer, align 128  ; whether the launching thread sleeps
-@asleep = internal global [MOST x %Line] zeroinitializer, align 128  ; whether a worker does
+@asleep = internal global [MAX_WORKERS x %Line] zeroinitializer, align 128  ; whether a worker does
 @function = internal global ptr null, align 128  ; the loop
 @data = internal global ptr null
 @shares = internal global i64 0
 @worked = internal global %Line zeroinitializer, align 128  ; nanoseconds of processor time that the shares took
 @lost = global i64 0  ; nanoseconds that loops took beyond those; below 0 where threads saved time
 @woken = global ptr null  ; the launching thread's lock
-@bells = global [MOST x ptr] zeroinitializer  ; the workers' locks
+@bells = global [MAX_WORKERS x ptr] zeroinitializer  ; the workers' locks
 @on = global i32 0
 @count = global i64 0
-@recorded = global [RECORDED x %Share] zeroinitializer
+@recorded = global [MAX_RECORDED_SHARES x %Share] zeroinitializer
 
 declare i64 @PyThread_get_thread_ident()
 declare i32 @PyThread_acquire_lock(ptr, i32)
@@ -109,10 +109,10 @@ watched:
   call void %function(ptr %data, i64 %share)
   %end = call i64 @now()
   %k = atomicrmw add ptr @count, i64 1 monotonic
-  %fits = icmp ult i64 %k, RECORDED
+  %fits = icmp ult i64 %k, MAX_RECORDED_SHARES
   br i1 %fits, label %keep, label %full
 keep:
-  %record = getelementptr [RECORDED x %Share], ptr @recorded, i64 0, i64 %k
+  %record = getelementptr [MAX_RECORDED_SHARES x %Share], ptr @recorded, i64 0, i64 %k
   store i64 %start, ptr %record
   %ended = getelementptr %Share, ptr %record, i64 0, i32 1
   store i64 %end, ptr %ended
@@ -177,7 +177,7 @@ do:
   call void @run(i64 %share)
   %ended = call i64 @now()
   %took = sub i64 %ended, %since
-  %is_short = icmp slt i64 %took, PATIENCE
+  %is_short = icmp slt i64 %took, LAST_SHARE_NANOSECONDS
   br i1 %is_short, label %short, label %long
 short:
   %ran_with = add i64 %ran_then, %took
@@ -196,8 +196,8 @@ end:
 
 ; the endless loop of a worker
 define void @work(i64 %worker) {
-  %flag = getelementptr [MOST x %Line], ptr @asleep, i64 0, i64 %worker
-  %bell = getelementptr [MOST x ptr], ptr @bells, i64 0, i64 %worker
+  %flag = getelementptr [MAX_WORKERS x %Line], ptr @asleep, i64 0, i64 %worker
+  %bell = getelementptr [MAX_WORKERS x ptr], ptr @bells, i64 0, i64 %worker
   %lock = load ptr, ptr %bell
   br label %idle
 idle:
@@ -210,7 +210,7 @@ look:
 spin:
   %spinning = call i64 @now()
   %idle_for = sub i64 %spinning, %idle_since
-  %patient = icmp slt i64 %idle_for, SPIN
+  %patient = icmp slt i64 %idle_for, SPIN_NANOSECONDS
   br i1 %patient, label %look_again, label %lie_down
 look_again:
   %yielded = call i32 @YIELD()
@@ -245,7 +245,7 @@ each:
   %more = icmp ule i64 %worker, %helpers
   br i1 %more, label %call, label %serve
 call:
-  %flag = getelementptr [MOST x %Line], ptr @asleep, i64 0, i64 %worker
+  %flag = getelementptr [MAX_WORKERS x %Line], ptr @asleep, i64 0, i64 %worker
   %sleeps = load atomic i64, ptr %flag seq_cst, align 8
   %awake = icmp eq i64 %sleeps, 0
   br i1 %awake, label %called, label %change
@@ -254,7 +254,7 @@ change:
   %woke = icmp eq i64 %slept, 0
   br i1 %woke, label %called, label %ring
 ring:
-  %bell = getelementptr [MOST x ptr], ptr @bells, i64 0, i64 %worker
+  %bell = getelementptr [MAX_WORKERS x ptr], ptr @bells, i64 0, i64 %worker
   %lock = load ptr, ptr %bell
   call void @PyThread_release_lock(ptr %lock)
   br label %called
@@ -278,7 +278,7 @@ spin:
 still:
   %spinning = call i64 @now()
   %waited_for = sub i64 %spinning, %waits_since
-  %patient = icmp slt i64 %waited_for, PATIENCE
+  %patient = icmp slt i64 %waited_for, LAST_SHARE_NANOSECONDS
   br i1 %patient, label %spin_again, label %lie_down
 spin_again:
   %yielded = call i32 @YIELD()
@@ -338,8 +338,8 @@ class Team:
         self.divide = self.engine.get_function_address("divide")
         self.lost, self.count = (self._variable(ctypes.c_int64, name) for name in ("lost", "count"))
         self.on = self._variable(ctypes.c_int32, "on")
-        self.recorded = self._variable(ctypes.c_int64 * (3 * RECORDED), "recorded")
-        self._bells = self._variable(ctypes.c_void_p * MOST, "bells")
+        self.recorded = self._variable(ctypes.c_int64 * (3 * MAX_RECORDED_SHARES), "recorded")
+        self._bells = self._variable(ctypes.c_void_p * MAX_WORKERS, "bells")
         self._variable(ctypes.c_void_p, "woken").value = _lock()
         # the number of threads, including the launching one; whether the system refused to start another
         self.size, self.refused = 1, False
@@ -349,7 +349,7 @@ class Team:
 
     def grow(self, size: int) -> int:
         """Start threads until there are `size`, or as many as the system allows; returns how many of them there are."""
-        while self.size < min(size, MOST) and not self.refused:
+        while self.size < min(size, MAX_WORKERS) and not self.refused:
             self._bells[self.size] = _lock()
             self.refused = _start(self.engine.get_function_address("work"), self.size) == -1
             self.size += not self.refused
@@ -390,8 +390,11 @@ def create() -> Team:
     values = {
         "CLOCK": _NO_CLOCK if clock is None else _CLOCK.replace("NUMBER", str(clock)),
         "YIELD": "sched_yield" if os.name == "posix" else "SwitchToThread",
-        "MOST": str(MOST), "RECORDED": str(RECORDED), "PATIENCE": str(PATIENCE), "SPIN": str(SPIN),
-    }  # fmt: skip
+        "MAX_WORKERS": str(MAX_WORKERS),
+        "MAX_RECORDED_SHARES": str(MAX_RECORDED_SHARES),
+        "LAST_SHARE_NANOSECONDS": str(LAST_SHARE_NANOSECONDS),
+        "SPIN_NANOSECONDS": str(SPIN_NANOSECONDS),
+    }
     text = _TEXT
     for name, value in values.items():
         text = text.replace(name, value)

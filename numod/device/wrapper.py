@@ -6,9 +6,9 @@ one function, shared by all kernels, unpacks the arguments; a byte string descri
 
 from __future__ import annotations
 
-TAKE = "numod_take_arguments"
+TAKE_ARGUMENTS = "numod_take_arguments"
 _INTEGER, _FLOAT, _COMPLEX, _ARRAY = 0, 1, 2, 16  # kinds; that of an array is 16 and the size of an item
-TAKEN = f"""
+TAKE_ARGUMENTS_TEXT = f"""
 @count = private constant [45 x i8] c"a kernel was given a wrong number of objects\\00"
 @kind = private constant [42 x i8] c"a kernel was given an array of other type\\00"
 @PyExc_TypeError = external global i8  ; Numba gives this name to the class itself
@@ -25,7 +25,7 @@ declare void @PyErr_SetString(ptr, ptr)
 declare i32 @numba_adapt_ndarray(ptr, ptr)
 
 ; two words for each argument; 0 where an error is set
-define i32 @{TAKE}(ptr %arguments, i64 %n, ptr %kinds, ptr %places) {{
+define i32 @{TAKE_ARGUMENTS}(ptr %arguments, i64 %n, ptr %kinds, ptr %places) {{
   ; its owner, two words; its length, the size of an item, the data; up to 32 sizes and strides
   %array = alloca [72 x i64]
   %given = call i64 @PyTuple_Size(ptr %arguments)
@@ -170,7 +170,7 @@ def text(name: str, function: str, environment: str, arguments: tuple, result: o
 @"{environment}" = common global ptr null
 @_Py_NoneStruct = external global i8
 @PyExc_RuntimeError = external global i8
-declare i32 @{TAKE}(ptr, i64, ptr, ptr)
+declare i32 @{TAKE_ARGUMENTS}(ptr, i64, ptr, ptr)
 declare i32 @"{function}"({parameter_types})
 declare ptr @PyEval_SaveThread()
 declare void @PyEval_RestoreThread(ptr)
@@ -184,7 +184,7 @@ define ptr @"{name}"(ptr %closure, ptr %arguments, ptr %named) {{
   %raised = alloca ptr
   store i64 0, ptr %result
   store ptr null, ptr %raised
-  %taken = call i32 @{TAKE}(ptr %arguments, i64 {n}, ptr @kinds, ptr %places)
+  %taken = call i32 @{TAKE_ARGUMENTS}(ptr %arguments, i64 {n}, ptr @kinds, ptr %places)
   %good = icmp ne i32 %taken, 0
   br i1 %good, label %run, label %bad
 run:

@@ -28,7 +28,7 @@ _STEP = 1 << 16
 _JOINED = "init/"  # counts the processes that have joined, as in PyTorch
 _ERRORS = {"store": DistStoreError, "value": ValueError, "queue": QueueIsEmpty}
 _POLL = 0.05  # seconds between two looks whether the server is to end
-_LONGEST = 1e6  # seconds of a socket's timeout
+_MAX_TIMEOUT = 1e6  # seconds of a socket's timeout
 _SLACK = 5.0  # seconds that a reply may come later than the server's own timeout
 
 
@@ -160,7 +160,7 @@ class _Connection:
 
 def _limited(seconds: float) -> float:
     """Seconds that a socket takes as its timeout."""
-    return min(max(seconds, 0.01), _LONGEST)
+    return min(max(seconds, 0.01), _MAX_TIMEOUT)
 
 
 class TCPStore(Store):

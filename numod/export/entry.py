@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from ..device.cpu import CONSTANTS
 from ..device.target import Machine
-from .interface import ABI, ALIGNMENT, BATCH, CHECK, MISALIGNED, NULL, SELFTEST, SMALL, UNKNOWN, Arena, Interface, Port
+from .interface import ABI, ALIGNMENT, BATCH, CHECK, MISALIGNED, NULL, SELFTEST, SMALL_ARENA, UNKNOWN
+from .interface import Arena, Interface, Port
 from .interface import aligned
 
 _TOLERANCE = {
@@ -178,7 +179,7 @@ class Entry:
             "good:",
             *self._call(),
             "bad:",
-            f"  %code = phi i32 [ {NULL}, %0 ], [ {MISALIGNED}, %there ], [ {SMALL}, %{last} ]{out_of_range}",
+            f"  %code = phi i32 [ {NULL}, %0 ], [ {MISALIGNED}, %there ], [ {SMALL_ARENA}, %{last} ]{out_of_range}",
             "  ret i32 %code",
         ]
         arguments = ["ptr %weights", "ptr %arena", f"{size} %arena_bytes"]
@@ -306,7 +307,7 @@ class Entry:
             "there:",
         ]
         lines += [f"  %small = icmp ult {size} %arena_bytes, {self.sample_arena + self.interface.sample_bytes}"]
-        lines += ["  br i1 %small, label %less, label %enough", "less:", f"  ret i32 {SMALL}", "enough:"]
+        lines += ["  br i1 %small, label %less, label %enough", "less:", f"  ret i32 {SMALL_ARENA}", "enough:"]
         offset = self.sample_arena
         for k, output in enumerate(self.interface.outputs):
             lines.append(f"  %output{k} = getelementptr i8, ptr %arena, {size} {offset}")

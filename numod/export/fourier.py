@@ -24,7 +24,7 @@ from ..ops.fft.cuda_stages import scale_of
 from ..ops.fft.fft import Transform, complex_transform, from_half, half_spectrum
 from .program import ExportedProgram
 
-_LARGEST = 512  # largest size of a transform computed as one product
+_MAX_PRODUCT_SIZE = 512  # largest size of a transform computed as one product
 
 
 def prepared(exported: ExportedProgram) -> ExportedProgram:
@@ -74,7 +74,7 @@ def _replaced(program: Program, step: object) -> bool:
         return False
     shape, (dims, _, *rest) = program.layouts[step.inputs[0]].shape, step.attributes
     lengths = [rest[0] if step.op is from_half and d == dims[-1] else shape[d] for d in dims]
-    return all(0 < n and max(_factors(n)) <= _LARGEST for n in lengths) and 0 not in shape
+    return all(0 < n and max(_factors(n)) <= _MAX_PRODUCT_SIZE for n in lengths) and 0 not in shape
 
 
 def _transformed(x: Tensor, op: Transform, dims: tuple, norm: str, *rest: int) -> Tensor:

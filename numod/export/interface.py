@@ -11,7 +11,7 @@ from .polynomial import Terms
 STREAM = "generator"  # the state's tensor with the seed and offset of random numbers
 VERSION = 1  # of the interface and of the files that accompany it
 ALIGNMENT = 8  # of an arena and a block of weights in bytes; the code aligns the buffers within them
-OK, NULL, MISALIGNED, SMALL, BATCH, ABI, SELFTEST, CHECK = *range(7), 16
+OK, NULL, MISALIGNED, SMALL_ARENA, BATCH, ABI, SELFTEST, CHECK = *range(7), 16
 CODES = {
     "OK": (OK, "no error"),
     "ERROR_NULL": (NULL, "a pointer is NULL"),
@@ -19,7 +19,7 @@ CODES = {
         MISALIGNED,
         "the arena or the weights are not aligned to 8 bytes, or an input or output not to its elements",
     ),
-    "ERROR_ARENA": (SMALL, "the arena is too small"),
+    "ERROR_ARENA": (SMALL_ARENA, "the arena is too small"),
     "ERROR_BATCH": (BATCH, "the batch, or another size, is out of range"),
     "ERROR_ABI": (ABI, "the header belongs to another version of this library"),
     "ERROR_SELFTEST": (

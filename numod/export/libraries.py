@@ -13,7 +13,7 @@ from pathlib import Path
 from .targets import Target
 
 _MINGW = "x86_64-w64-mingw32-gcc"
-_SMALL = ("-Wl,--gc-sections", "-s", "-Wl,-z,noseparate-code", "-Wl,--build-id=none")
+_SIZE_OPTIONS = ("-Wl,--gc-sections", "-s", "-Wl,-z,noseparate-code", "-Wl,--build-id=none")
 
 
 def link(home: Path, name: str, symbols: Sequence[str], row: Target) -> str:
@@ -45,7 +45,7 @@ def _command(symbols: Sequence[str], row: Target) -> list[str] | None:
     here = row.name == "native" or (
         row.library == ".so" and sys.platform == "linux" and row.linker.split("-")[0] == platform.machine()
     )
-    options = [] if row.library != ".so" else [*_SMALL, *(f"-Wl,-u,{symbol}" for symbol in symbols)]
+    options = [] if row.library != ".so" else [*_SIZE_OPTIONS, *(f"-Wl,-u,{symbol}" for symbol in symbols)]
     if here and shutil.which("cc"):
         return ["cc", "-shared", *options]
     if row.library == ".so" and shutil.which(f"{row.linker}-gcc"):

@@ -30,7 +30,7 @@ from .polynomial import Terms
 POLYNOMIAL, RATIO, REPEAT = "polynomial", "ratio", "repeat"  # tags in a template
 _NUMERATORS = (1.0, 2.0, -1.0, -2.0, 0.5, -0.5)
 _SAMPLES = (2, 3, 5, 7, 11)  # sizes at which functions are recorded
-_LARGE = 1 << 20  # elements of an input that is too large to record with
+_MAX_RECORDED_SIZE = 1 << 20  # elements of an input that is too large to record with
 _PROGRAMS = 64  # cached, for the most recent sizes
 _MAX_TERMS, _MAX_COEFFICIENT, _MAX_REPEAT = 16, 1 << 62, 1 << 20
 
@@ -292,7 +292,7 @@ def _points(symbols: list[Symbol], examples: list[Tensor], shapes: list) -> list
         last.append(symbol.high or max(low, *_SAMPLES))
     points, last = [*product(*choices)], tuple(last)
     elements = [_count(shape, last) for shape in shapes]
-    return [*dict.fromkeys([*points, *([last] if sum(elements) <= _LARGE else [])])]
+    return [*dict.fromkeys([*points, *([last] if sum(elements) <= _MAX_RECORDED_SIZE else [])])]
 
 
 def _further_points(symbols: list[Symbol], points: list[tuple[int, ...]]) -> list[tuple[int, ...]]:

@@ -24,7 +24,7 @@ from .link import MainLinker, Main, Stream
 from .module import Planned, planned
 from .sizes import Dynamic
 
-MOST = 1024  # most sizes for which a program is planned
+MAX_SIZES = 1024  # for which a program is planned
 _FITTED = 12  # sizes from which a polynomial is fitted; it is checked at all sizes
 _NUMERATORS = (1.0, 2.0, -1.0, -2.0, 0.5, -0.5)
 
@@ -91,8 +91,8 @@ def unbounded(dynamic: Dynamic | None) -> list[str]:
         return endless
     count = prod(symbol.high - symbol.low + 1 for symbol in dynamic.symbols)
     ranges = ", ".join(f"{symbol.name} from {symbol.low} to {symbol.high}" for symbol in dynamic.symbols)
-    too_many = f"there are {count} sizes ({ranges}), and native code is planned for each; at most {MOST} can be"
-    return [] if count <= MOST else [f"{too_many}: give a lower max="]
+    too_many = f"there are {count} sizes ({ranges}), and native code is planned for each; at most {MAX_SIZES} can be"
+    return [] if count <= MAX_SIZES else [f"{too_many}: give a lower max="]
 
 
 @dataclass(frozen=True)

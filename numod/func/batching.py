@@ -128,7 +128,7 @@ def vmap(
     return batched
 
 
-_DIFFERENT = (
+_DIFFERENT_RESULTS_ERROR = (
     "vmap: `func` can not return a BatchedTensor when out_dim is None: its results differ between examples; give "
     "out_dims a dimension to stack them along"
 )
@@ -250,7 +250,7 @@ def _with_batch_dim(value: Any, batch: Batch, dim: int | None) -> Any:
     """A result with the batch dimension at `dim`. With None it must be equal for all examples."""
     if dim is None:
         if isinstance(value, Tensor) and value._layout.batch is batch:
-            raise ValueError(_DIFFERENT)
+            raise ValueError(_DIFFERENT_RESULTS_ERROR)
         return value
     numbers, is_batched = batch.numbers(value)
     return (numbers if is_batched else numbers.expand((batch.size, *numbers.shape)).clone()).movedim(0, dim)
@@ -292,7 +292,7 @@ def _stacked(results: list[Any], size: int, out_dims: Any) -> Any:
         if isinstance(column[0], Tensor) and any(
             value is not column[0] and not value.equal(column[0]) for value in column
         ):
-            raise ValueError(_DIFFERENT)
+            raise ValueError(_DIFFERENT_RESULTS_ERROR)
         return column[0]
 
     return map_leaves(gathered, results[0])

@@ -27,7 +27,7 @@ from ..ops import view as v
 from ..ops.op import Op, Plan
 from ..ops.pointwise import broadcast_shapes
 
-_LIMIT = 1 << 12  # layouts that a batch caches
+_MAX_LAYOUTS = 1 << 12  # layouts that a batch caches
 
 
 class DataDependentError(BaseException):
@@ -76,7 +76,7 @@ class Batch:
     @classmethod
     def of(cls, size: int) -> Batch:
         """The batch of a new call of `vmap` inside the active ones."""
-        if len(cls._batches) >= _LIMIT:
+        if len(cls._batches) >= _MAX_LAYOUTS:
             cls._batches.clear()
         key = len(active.batches), size
         return cls._batches.get(key) or cls._batches.setdefault(key, cls(*key))
@@ -85,7 +85,7 @@ class Batch:
         """The batched form of a layout."""
         batched = self.layouts.get(example_layout)
         if batched is None:
-            if len(self.layouts) >= _LIMIT:
+            if len(self.layouts) >= _MAX_LAYOUTS:
                 self.layouts.clear()
             new_layout = _BatchedLayout(
                 example_layout.shape, example_layout.strides, example_layout.dtype, example_layout.device

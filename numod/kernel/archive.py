@@ -2,8 +2,8 @@
 
 Python's `tarfile` follows any header of an archive: it reads extended headers of gigabytes into memory, and endless
 sparse maps. This reader accepts plain files, and the extended headers that `tarfile` writes for a long name or a time
-with fractions, and refuses everything else. An archive can make it decompress _TOTAL bytes, keep one entry in memory
-(at most `entry.LIMIT` bytes), and remember _MEMBERS names.
+with fractions, and refuses everything else. An archive can make it decompress _MAX_BYTES bytes, keep one entry in
+memory (at most `entry.MAX_ENTRY_BYTES` bytes), and remember _MAX_MEMBERS names.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ import zlib
 from collections.abc import Iterable, Iterator
 from typing import BinaryIO
 
-from .entry import LIMIT, SUFFIX
+from .entry import MAX_ENTRY_BYTES, SUFFIX
 
 _BLOCK = 512
-_MEMBERS, _TOTAL = 100_000, 4 << 30
-_EXTENDED = 1 << 16  # bytes of an extended header
+_MAX_MEMBERS, _MAX_BYTES = 100_000, 4 << 30
+_EXTENDED_HEADER_BYTES = 1 << 16
 _NAME = re.compile(rf"[A-Za-z0-9_][A-Za-z0-9_.+-]{{0,240}}{re.escape(SUFFIX)}")
 # keys that an extended header may have: no size, link, owner or sparse map
-_HARMLESS = re.compile("path|[acm]time|comment")
+_IGNORED_FIELDS = re.compile("path|[acm]time|comment")
 
 
 def write(path: str, members: Iterable[tuple[str, bytes]]) -> int:
@@ -59,10 +59,10 @@ def _members(stream: BinaryIO) -> Iterator[tuple[str, bytes]]:
     while any(block := _exactly(stream, _BLOCK)):
         name, size, kind = _header(block)
         headers, total = headers + 1, total + size
-        if len(names) == _MEMBERS or headers > 2 * _MEMBERS or total > _TOTAL:
-            raise ValueError(f"it holds more than {_MEMBERS} files or {_TOTAL >> 30} GB, up to {name!a}")
+        if len(names) == _MAX_MEMBERS or headers > 2 * _MAX_MEMBERS or total > _MAX_BYTES:
+            raise ValueError(f"it holds more than {_MAX_MEMBERS} files or {_MAX_BYTES >> 30} GB, up to {name!a}")
         if kind == b"x":
-            long_name = _path(_content(stream, name, size, _EXTENDED)) or long_name
+            long_name = _path(_content(stream, name, size, _EXTENDED_HEADER_BYTES)) or long_name
             continue
         name, long_name = long_name or name, ""
         if kind not in (b"0", b"\0"):
@@ -72,7 +72,7 @@ def _members(stream: BinaryIO) -> Iterator[tuple[str, bytes]]:
         if name in names:
             raise ValueError(f"it holds {name!a} twice")
         names.add(name)
-        yield name, _content(stream, name, size, LIMIT)
+        yield name, _content(stream, name, size, MAX_ENTRY_BYTES)
 
 
 def _header(block: bytes) -> tuple[str, int, bytes]:
@@ -100,7 +100,7 @@ def _path(text: bytes) -> str:
             raise ValueError("an extended header is damaged")
         line, text = text[len(length) + 1 : int(length)], text[int(length) :]
         key, equals, value = _text(line).partition("=")
-        if not (equals and value.endswith("\n") and _HARMLESS.fullmatch(key)):
+        if not (equals and value.endswith("\n") and _IGNORED_FIELDS.fullmatch(key)):
             raise ValueError(f"an extended header has {key[:80]!a}, which no plain file needs")
         path = value[:-1] if key == "path" else path
     return path

@@ -28,8 +28,8 @@ from .sources import text_of
 from .specialize import specialized
 
 _ROUNDING = ("ceil", "floor", "trunc")  # on the CPU, those of `math` return integers, which cannot hold an infinity
-# characters of a kernel that takes more than a second to compile; half as many if the work is more than _SMALL
-_LONG, _SMALL = 3000, 1 << 16
+# characters of a kernel that takes more than a second to compile; half as many if the work is more than _SMALL_WORK
+_SLOW_TEXT_LENGTH, _SMALL_WORK = 3000, 1 << 16
 _MATH = sorted(
     name for name in dir(math) if not name.startswith("_") and callable(getattr(math, name)) and name not in _ROUNDING
 )
@@ -82,7 +82,7 @@ def _launcher(
         return _built(backend, name, source, signature, real, parallel, fastmath)
 
     # for all sizes, one kernel is both the serial and the parallel one
-    long = for_all_sizes.get() or len(source) > (_LONG if work < _SMALL else _LONG // 2)
+    long = for_all_sizes.get() or len(source) > (_SLOW_TEXT_LENGTH if work < _SMALL_WORK else _SLOW_TEXT_LENGTH // 2)
     return (
         backend.choose(make, work, "parallel_range(" in source, long)
         if blocks is None

@@ -28,7 +28,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 PAD = 4
-SHORT = 1 << 30  # elements below which offsets have 32 bits
+OFFSET32_LIMIT = 1 << 30  # elements below which offsets have 32 bits
 
 
 @dataclass(frozen=True)
@@ -120,8 +120,8 @@ class Tile:
 
 
 # 128 x 128, 64 x 256 and 64 x 64, 256 threads
-LARGE, BROAD, SMALL = Tile(16, 16, 8, 8, 8), Tile(8, 32, 8, 8, 8), Tile(16, 16, 4, 4, 8)
-TINY = Tile(2, 2, 2, 2, 2)  # for the simulator, where every thread is one of Python's
+SQUARE_TILE, BROAD_TILE, SMALL_TILE = Tile(16, 16, 8, 8, 8), Tile(8, 32, 8, 8, 8), Tile(16, 16, 4, 4, 8)
+SIMULATOR_TILE = Tile(2, 2, 2, 2, 2)  # for the simulator, where every thread is one of Python's
 
 
 @dataclass(frozen=True)
@@ -190,9 +190,9 @@ def choose(rows: int, columns: int, batches: int, itemsize: int, simulated: bool
     For float64 the large tiles would need more registers than a thread has.
     """
     if simulated:
-        return TINY
-    least = min((LARGE, BROAD), key=lambda tile: covered(tile, rows, columns))
-    return least if itemsize <= 4 and suits(least, SMALL, batches, rows, columns) else SMALL
+        return SIMULATOR_TILE
+    least = min((SQUARE_TILE, BROAD_TILE), key=lambda tile: covered(tile, rows, columns))
+    return least if itemsize <= 4 and suits(least, SMALL_TILE, batches, rows, columns) else SMALL_TILE
 
 
 def source(product: Product, tile: Tile, number: str, rounded: bool = True) -> str:
@@ -211,7 +211,9 @@ def source(product: Product, tile: Tile, number: str, rounded: bool = True) -> s
     tile_declarations = tile.declare(left, right, number, buffers)
     # 128 registers a thread
     declarations = _block(product.lines, 1) + _block(left.declare() + right.declare(), 1)
-    bounds = f"RESIDENT = {tile.threads}, 2" if tile.height * tile.width >= LARGE.height * LARGE.width else ""
+    bounds = (
+        f"RESIDENT = {tile.threads}, 2" if tile.height * tile.width >= SQUARE_TILE.height * SQUARE_TILE.width else ""
+    )
     return f"""
 {bounds}
 def kernel({", ".join(product.arguments)}):

@@ -18,9 +18,9 @@ from .trust import Folder
 
 UNUSED = 7 * 86400.0  # seconds after which an entry of another version is removed
 SIZE = "size"  # the file with the size of a folder in bytes, and the time when it was last listed
-_MANY = 2000  # entries of a folder that has the file
+_LARGE_FOLDER = 2000  # entries of a folder that has the file
 _DAY = 86400.0
-_ROOM = 16  # a removal leaves this part of the limit free, so that the next entries need none
+_FREED_SHARE = 16  # a removal leaves this part of the limit free, so that the next entries need none
 _sizes: dict[str, tuple[int, float]] = {}  # the content of the file, for folders without one
 
 
@@ -33,7 +33,7 @@ def written(folder: Folder, size: int, version: str) -> None:
         sweep(folder, version)
     if is_due or total + size > limit:
         total, count = shrink(folder, limit)
-        listed, is_large = now, count > _MANY
+        listed, is_large = now, count > _LARGE_FOLDER
     else:
         total += size
     _sizes[folder.path] = total, listed
@@ -61,7 +61,7 @@ def shrink(folder: Folder, limit: int) -> tuple[int, int]:
     if total <= limit:
         return total, len(files)
     for _, size, name in files:
-        if total <= limit - limit // _ROOM:
+        if total <= limit - limit // _FREED_SHARE:
             break
         with suppress(OSError):  # another process may have removed it
             folder.remove(name)

@@ -15,7 +15,7 @@ from llvmlite import ir
 from .instructions import Number, library, where
 from .registers import vectors
 
-_PURE = ("memory(none)", "nounwind", "willreturn")
+_PURE_ATTRIBUTES = ("memory(none)", "nounwind", "willreturn")
 
 
 def branching(*widths: int) -> Callable:
@@ -65,7 +65,7 @@ def _function(module: ir.Module, name: str, kind: ir.Type, count: int) -> tuple[
     function = ir.Function(module, ir.FunctionType(kind, [kind] * count), name)
     function.linkage = "linkonce_odr"
     function.attributes.add("noinline")
-    for attribute in _PURE:
+    for attribute in _PURE_ATTRIBUTES:
         set.add(function.attributes, attribute)  # llvmlite accepts the names of older LLVMs only
     return function, ir.IRBuilder(function.append_basic_block())
 

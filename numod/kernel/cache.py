@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 from .. import config
 from . import bound, packs, seal
-from .entry import LIMIT, Entry, Malformed, dump, file_name, parse
+from .entry import MAX_ENTRY_BYTES, Entry, Malformed, dump, file_name, parse
 from .trust import Folder, opened
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class KernelCache:
         """The kernel's entry in a folder; None without a valid one (`kernel.why` says why)."""
         kernel = self.kernel
         try:
-            data = folder.read(file_name(kernel.name, kernel.key), LIMIT, used=True)
+            data = folder.read(file_name(kernel.name, kernel.key), MAX_ENTRY_BYTES, used=True)
         except FileNotFoundError:
             return None
         except OSError as error:

@@ -14,7 +14,7 @@ import ast
 import textwrap
 from functools import cache
 
-from ..device.division import MARK
+from ..device.division import LOOP_PREFIX
 from .syntax import parsed
 
 
@@ -34,7 +34,7 @@ def divided(source: str) -> str:
     for loop in sorted((node for node in nodes if isinstance(node, ast.For)), key=lambda node: node.lineno):
         if loop.lineno <= done or getattr(getattr(loop.iter, "func", None), "id", "") != "parallel_range":
             continue
-        name = f"{MARK}_{len(parts)}"
+        name = f"{LOOP_PREFIX}_{len(parts)}"
         captured = _captured(
             loop,
             *([part for part in group if loop.lineno <= part.lineno <= loop.end_lineno] for group in (names, sums)),

@@ -87,7 +87,7 @@ def pointwise(loop: Loop, classes: str, rank: int, flat: bool) -> tuple[str, str
     index = {name: position(name, kind) for name, kind in places.items()}
     statements = body(loop, index)
     if (
-        dense and flat and len(statements) <= FEW and "[uintp(_index)] = " in statements[-1]
+        dense and flat and len(statements) <= UNROLLED_LINES and "[uintp(_index)] = " in statements[-1]
     ):  # more than a single element
         return "\n".join(
             lines + _by_fours(statements, arrays, len(loop.outputs), loop.dtype.compute.itemsize > 4)
@@ -96,11 +96,13 @@ def pointwise(loop: Loop, classes: str, rank: int, flat: bool) -> tuple[str, str
         fixed = [line for line in statements if _is_fixed(line, places)]
         statements = [line for line in statements if line not in fixed]
         head[-1:-1] = [indent[4:] + line for line in fixed]
-        statements = [_CHOICE.sub(r"either(\2, \1, \3)", _stored_whole(line, loop, statements)) for line in statements]
+        statements = [
+            _CHOICE_PATTERN.sub(r"either(\2, \1, \3)", _stored_whole(line, loop, statements)) for line in statements
+        ]
         lines += [
             f"    _stride_{name} = max(_stride_{name}, 2)"
             for name, kind in places.items()
-            if kind in _COSTLY and is_costly(statements, kind)
+            if kind in _COSTLY_PATTERNS and is_costly(statements, kind)
         ]
         head, indent, statements = _in_strips(head, indent, statements, loop.dtype.compute.itemsize > 4)
     if not dense and any(re.search(r"\b_index\b", line) for line in statements):
@@ -119,13 +121,13 @@ def by_half_registers(source: str) -> str:
     computed = re.findall(r"^ +_[a-z]\d+ = .*", source, re.M)
     rounds = re.search(r"= to_b?float16\(", source) and "from_" not in source
     remainders = re.search(r"\b(?:fmod|modulus)\(", source)
-    if rounds or remainders or len(computed) > FEW or is_costly(computed):
+    if rounds or remainders or len(computed) > UNROLLED_LINES or is_costly(computed):
         return source
     return re.sub(r"^( *)for \w+ in parallel_range.*\n", r"\g<0>\1    half_registers()\n", source, count=1, flags=re.M)
 
 
 # `a if condition else b` of variables
-_CHOICE = re.compile(r"(?<== )(?:float|u?int)(?:8|16|32|64)\((_t\d+) if (_t\d+) else (_t\d+)\)$")
+_CHOICE_PATTERN = re.compile(r"(?<== )(?:float|u?int)(?:8|16|32|64)\((_t\d+) if (_t\d+) else (_t\d+)\)$")
 
 
 def _stored_whole(line: str, loop: Loop, statements: list[str]) -> str:
@@ -156,7 +158,7 @@ def _is_fixed(line: str, places: dict[str, str]) -> bool:
 
 # lines that are worth gathering elements into vectors: with strides, and in tiles of rows, which are too short for
 # vectors of remainders
-_COSTLY = {
+_COSTLY_PATTERNS = {
     "s": re.compile(r"= \w+\((?!(?:fabs|floor|from_\w+|max|min)\()\w+\(| / |(?:whole_quotient|truncated)\("),
     "t": re.compile(r"= \w+\((?!(?:fabs|fmod|floor|from_\w+|max|min|modulus)\()\w+\(|(?:whole_quotient|truncated)\("),
 }
@@ -167,11 +169,11 @@ def is_costly(statements: list[str], kind: str = "t") -> bool:
 
     If the stride could be 1, LLVM would vectorise for this case only, so the source excludes it.
     """
-    return any(map(_COSTLY[kind].search, statements))
+    return any(map(_COSTLY_PATTERNS[kind].search, statements))
 
 
 STRIP = 256  # elements whose random words a CPU draws at a time, before the loop that reads them
-_DRAW = re.compile(r"\brandom_(uniform|normal|below)\((\w+), (\w+), _index\b")
+_DRAW_PATTERN = re.compile(r"\brandom_(uniform|normal|below)\((\w+), (\w+), _index\b")
 # functions of `library.random`, and the words that they take
 _WORD_FUNCTIONS = {"uniform": ("unit", 2), "normal": ("normal_of", 4), "below": ("below", 2)}
 
@@ -189,7 +191,7 @@ def _words_drawn(statements: list[str], wide: bool, word: str) -> tuple[list[str
         words = [drawn.setdefault((match[2], match[3], group), f"_draw_words{len(drawn)}") for group in groups]
         return f"{name}({', '.join(map(word.format, words))}"
 
-    return [_DRAW.sub(replacement, line) for line in statements], drawn
+    return [_DRAW_PATTERN.sub(replacement, line) for line in statements], drawn
 
 
 def _in_strips(head: list[str], indent: str, statements: list[str], wide: bool) -> tuple[list[str], str, list[str]]:
@@ -278,7 +280,7 @@ def _dense_head(flat: bool) -> tuple[list[str], str, object, list[str]]:
 
 
 # the longest body, in lines, that is unrolled by four on GPUs: longer ones are compute-bound, and would compile slowly
-FEW = 24
+UNROLLED_LINES = 24
 
 
 def _by_fours(statements: list[str], arrays: list[str], stores: int, wide: bool) -> list[str]:

@@ -16,7 +16,7 @@ map the file, and call `parse` with a slice. A pack has no seals: `kernel.trust`
 
 `parse` checks the seal, or the digest where no secret is given, before it reads anything else. It checks every length
 against the available bytes, and raises Malformed for anything else. An entry can make its
-reader hash its bytes (at most LIMIT), and decode a JSON text of at most _HEADER_LIMIT bytes.
+reader hash its bytes (at most MAX_ENTRY_BYTES), and decode a JSON text of at most _HEADER_LIMIT bytes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from typing import NamedTuple
 
 MAGIC = b"numod kernel\0\0\0\1"
 SUFFIX = ".kernel"
-LIMIT = 64 << 20  # bytes of an entry; the largest known is 0.1 MB
+MAX_ENTRY_BYTES = 64 << 20  # bytes of an entry; the largest known is 0.1 MB
 _HEADER_LIMIT = 1 << 20
 _NAME_LIMIT = 255 - 48 - len("_.kernel")  # a file name has at most 255 bytes
 _START = 80  # the position from which the digest covers the entry
@@ -73,8 +73,8 @@ def dump(entry: Entry, secret: bytes | None = None) -> bytes:
     fields = {name: getattr(entry, name) for name in _FIELDS}
     header = json.dumps({**fields, "parts": [(len(data), functions) for data, functions in entry.parts]}).encode()
     body = b"".join([len(header).to_bytes(4, "little"), header, *(data for data, _ in entry.parts)])
-    if len(header) > _HEADER_LIMIT or _START + len(body) > LIMIT:
-        raise Malformed(f"it is larger than {LIMIT >> 20} MB, or its header than {_HEADER_LIMIT >> 20} MB")
+    if len(header) > _HEADER_LIMIT or _START + len(body) > MAX_ENTRY_BYTES:
+        raise Malformed(f"it is larger than {MAX_ENTRY_BYTES >> 20} MB, or its header than {_HEADER_LIMIT >> 20} MB")
     sealed = hashlib.sha256(body).digest() + body
     return MAGIC + (hmac.digest(secret, sealed, "sha256") if secret else _NO_SEAL) + sealed
 
@@ -85,8 +85,8 @@ def parse(data: bytes | memoryview, secret: bytes | None = None) -> Entry:
     start = bytes(view[: _START + 4])
     if len(start) < _START + 4 or not start.startswith(MAGIC):
         raise Malformed("it is not an entry of this format")
-    if len(view) > LIMIT:
-        raise Malformed(f"it is larger than {LIMIT >> 20} MB")
+    if len(view) > MAX_ENTRY_BYTES:
+        raise Malformed(f"it is larger than {MAX_ENTRY_BYTES >> 20} MB")
     if secret is None or not hmac.compare_digest(hmac.digest(secret, view[48:], "sha256"), start[16:48]):
         if not hmac.compare_digest(hashlib.sha256(view[_START:]).digest(), start[48:_START]):
             raise Malformed("it is damaged")

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from ..dtypes import dtype as DType
-from .emit import FEW, at_once, by_half_registers, dot, unravel
+from .emit import UNROLLED_LINES, at_once, by_half_registers, dot, unravel
 from .expression import Expression
 from .library.cuda_block import joining_threads
 from .writer import Input, Writer, cast, literal, load, number_type, stored
@@ -17,8 +17,8 @@ from .writer import Input, Writer, cast, literal, load, number_type, stored
 # elements summed in the compute dtype before they are added to a wider accumulator, so that rounding errors do not grow
 # with the length
 BLOCK = 1 << 10
-_LIMIT = 8192  # cached texts; sizes are arguments, so that a text serves all shapes
-AHEAD = 8  # rows of a column that a GPU thread reads at once
+_MAX_TEXTS = 8192  # cached texts; sizes are arguments, so that a text serves all shapes
+ROWS_AHEAD = 8  # rows of a column that a GPU thread reads at once
 STREAMS = 8  # rows that a reduction over columns reads per pass, summed in the compute dtype
 
 
@@ -44,7 +44,7 @@ class Fold(NamedTuple):
         return BLOCK if self.wide is not self.dtype else BLOCK << 6
 
 
-@lru_cache(_LIMIT)
+@lru_cache(_MAX_TEXTS)
 def rows(
     fold: Fold,
     inner: str,
@@ -101,14 +101,14 @@ def rows(
         f"                _part, _high = {cast(fold.dtype, literal(fold.identity))}, min(_low + {fold.block}, _stop)"
     ]
     if across:  # unrolled, so that several loads are in flight
-        lines += [f"                for _inner in range(_low, _high - {AHEAD - 1}, {AHEAD}):"]
-        lines += [f"                    _at{k}_x = x[uintp({step} + {k} * _stride_x)]" for k in range(AHEAD)]
+        lines += [f"                for _inner in range(_low, _high - {ROWS_AHEAD - 1}, {ROWS_AHEAD}):"]
+        lines += [f"                    _at{k}_x = x[uintp({step} + {k} * _stride_x)]" for k in range(ROWS_AHEAD)]
         lines += [
             " " * 20 + at_once(line, k)
-            for k in range(AHEAD)
+            for k in range(ROWS_AHEAD)
             for line in _folded(fold, "uintp(_index)", "_part", fold.dtype)
         ]
-        lines += [f"                _low = _high - (_high - _low) % {AHEAD}"]
+        lines += [f"                _low = _high - (_high - _low) % {ROWS_AHEAD}"]
     lines += [
         "                for _inner in range(_low, _high):",
         *(" " * 20 + line for line in _folded(fold, f"uintp({step})", "_part", fold.dtype)),
@@ -151,7 +151,7 @@ def _exclude_stride_1(inner: str) -> list[str]:
     return ["    _stride_x = max(_stride_x, 2)"] if inner == "s" else []
 
 
-@lru_cache(_LIMIT)
+@lru_cache(_MAX_TEXTS)
 def block_rows(fold: Fold, kept_dims: int, reduced: int, threads: int) -> tuple[str, str]:
     """Source and signature of a reduction with a block of GPU threads for each output and chunk.
 
@@ -216,7 +216,7 @@ def _thread_totals(fold: Fold, inputs: tuple[Input, ...], base: str, threads: in
     vector_lines = _folded(fold, "uintp(_index)", "_part", fold.dtype, inputs)
     scalar_lines = _folded(fold, f"uintp({base}_inner)", "_total", fold.wide, inputs)
     lines = ["_whole = _start"]
-    for runs in () if len(vector_lines) > FEW else (4, 1) if len(vector_lines) < 8 else (1,):
+    for runs in () if len(vector_lines) > UNROLLED_LINES else (4, 1) if len(vector_lines) < 8 else (1,):
         step = 4 * threads * runs
         lines += ["_first = _whole", f"_whole = _first + max(_stop - _first, 0) // {step} * {step}"]
         lines += [f"for _inner in range(_first + 4 * _thread, _whole, {step}):"]
@@ -267,7 +267,7 @@ def _block_total(fold: Fold, threads: int) -> list[str]:
     ]
 
 
-@lru_cache(_LIMIT)
+@lru_cache(_MAX_TEXTS)
 def columns(fold: Fold, kept_dims: int, inner: str, few: int = 0) -> tuple[str, str]:
     """Source and signature of a reduction along a strided dimension, for neighbouring outputs at once.
 
@@ -354,7 +354,7 @@ def columns(fold: Fold, kept_dims: int, inner: str, few: int = 0) -> tuple[str, 
     return "\n".join(lines) + "\n", ", ".join(types)
 
 
-@lru_cache(_LIMIT)
+@lru_cache(_MAX_TEXTS)
 def flat(fold: Fold, inputs: tuple[Input, ...], threads: int = 0, joined: bool = False) -> tuple[str, str]:
     """Source and signature of a reduction of a formula of several dense tensors and numbers to one value per chunk.
 

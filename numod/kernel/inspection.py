@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ..device import code_library
-from ..device.division import MARK
+from ..device.division import LOOP_PREFIX
 from . import build
 from .build import Kernel
 
@@ -127,7 +127,7 @@ def _own_functions(assembly: str, name: str) -> list[tuple[str, int]]:
     for line in assembly.splitlines():
         label = _LABEL.match(line)
         if label and not label[1].startswith("."):
-            inside, number = (name in label[1] and "cpython" not in label[1]) or MARK in label[1], 0
+            inside, number = (name in label[1] and "cpython" not in label[1]) or LOOP_PREFIX in label[1], 0
         match = _LINE.match(line)
         if match:
             number = int(match[1])

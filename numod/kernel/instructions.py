@@ -13,7 +13,7 @@ from llvmlite import ir
 
 INF, NAN = float("inf"), float("nan")
 # has no effect on these operations, but Numba adds the kernel's fast-math flags to every instruction without flags
-_KEPT = ("arcp",)
+_FLAGS = ("arcp",)
 _MANTISSA = {32: 23, 64: 52}
 
 
@@ -116,7 +116,7 @@ class Number:
     def _arithmetic(self, of_floats: str, of_integers: str, other: Operand) -> Number:
         operands = self.raw, like(self, other).raw
         raw = (
-            getattr(self.builder, of_floats)(*operands, flags=_KEPT)
+            getattr(self.builder, of_floats)(*operands, flags=_FLAGS)
             if self.is_float
             else getattr(self.builder, of_integers)(*operands)
         )
@@ -128,7 +128,7 @@ class Number:
             return Number(self.builder, self.builder.icmp_signed(*operands))
         # NaN differs from everything
         compare = self.builder.fcmp_unordered if sign == "!=" else self.builder.fcmp_ordered
-        return Number(self.builder, compare(*operands, flags=_KEPT))
+        return Number(self.builder, compare(*operands, flags=_FLAGS))
 
 
 Operand = Number | float | int | bool

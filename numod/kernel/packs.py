@@ -33,9 +33,9 @@ from .trust import Folder, Untrusted
 MAGIC = b"numod pack\0\0\0\0\0\1"
 SUFFIX = ".pack"
 INSTALLED = "numod_kernels"  # the package of the wheel
-_HEAD = len(MAGIC) + 4
+_HEAD_BYTES = len(MAGIC) + 4
 _HEADER_LIMIT = 1 << 16
-_ROW = 32 + 8 + 8
+_ROW_BYTES = 32 + 8 + 8
 _SIZE_LIMIT = 1 << 40
 
 
@@ -60,7 +60,7 @@ class Pack:
             self.descriptor = folder.open_file(os.path.basename(path), _SIZE_LIMIT)
         try:
             self.size = os.fstat(self.descriptor).st_size
-            if self.size < _HEAD:
+            if self.size < _HEAD_BYTES:
                 raise Malformed("it is not a pack of this format")
             self.memory = mmap.mmap(self.descriptor, 0, access=mmap.ACCESS_READ)
             self._read_head()
@@ -71,12 +71,12 @@ class Pack:
     def _read_head(self) -> None:
         if self.memory[: len(MAGIC)] != MAGIC:
             raise Malformed("it is not a pack of this format")
-        length = int.from_bytes(self.memory[len(MAGIC) : _HEAD], "little")
-        if length > min(_HEADER_LIMIT, self.size - _HEAD):
+        length = int.from_bytes(self.memory[len(MAGIC) : _HEAD_BYTES], "little")
+        if length > min(_HEADER_LIMIT, self.size - _HEAD_BYTES):
             raise Malformed("its header is longer than the file")
-        self.maker, self.levels = _header(self.memory[_HEAD : _HEAD + length])
-        self.index, self.count = _HEAD + length, sum(self.levels.values())
-        if self.count > (self.size - self.index) // _ROW:
+        self.maker, self.levels = _header(self.memory[_HEAD_BYTES : _HEAD_BYTES + length])
+        self.index, self.count = _HEAD_BYTES + length, sum(self.levels.values())
+        if self.count > (self.size - self.index) // _ROW_BYTES:
             raise Malformed("its index is longer than the file")
 
     @property
@@ -99,8 +99,8 @@ class Pack:
         return self._entry(row, key) if row[:32] == wanted else None
 
     def _row(self, number: int) -> bytes:
-        start = self.index + number * _ROW
-        return self.memory[start : start + _ROW]
+        start = self.index + number * _ROW_BYTES
+        return self.memory[start : start + _ROW_BYTES]
 
     def _entry(self, row: bytes, key: str) -> Entry:
         start, length = int.from_bytes(row[32:40], "little"), int.from_bytes(row[40:], "little")
@@ -134,7 +134,7 @@ def write(path: str, levels: dict[str, Iterable[Entry]]) -> dict[str, int]:
     for level, members in levels.items():
         counts[level] = len(list(members))
     header = json.dumps({"made": maker(), "levels": counts}).encode()
-    start, index = _HEAD + len(header) + _ROW * len(entries), []
+    start, index = _HEAD_BYTES + len(header) + _ROW_BYTES * len(entries), []
     for key in sorted(entries):
         index.append(bytes.fromhex(key) + start.to_bytes(8, "little") + len(entries[key]).to_bytes(8, "little"))
         start += len(entries[key])

@@ -15,7 +15,7 @@ from .. import config
 from . import archive as archives
 from . import cache, entry
 from .build import Kernel, version
-from .entry import LIMIT, SUFFIX, Malformed, dump, parse
+from .entry import MAX_ENTRY_BYTES, SUFFIX, Malformed, dump, parse
 from .trust import Folder
 
 
@@ -107,7 +107,7 @@ def _valid(path: str | None) -> Iterator[tuple[str, bytes]]:
         key = None if folder.is_roots else cache.secret(folder)
         for file in stored:
             with contextlib.suppress(OSError, Malformed):
-                data = folder.read(os.path.basename(file.path), LIMIT)
+                data = folder.read(os.path.basename(file.path), MAX_ENTRY_BYTES)
                 yield f"{parse(data, key).key}{SUFFIX}", data
 
 

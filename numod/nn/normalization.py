@@ -8,7 +8,7 @@ from typing import Any
 
 from ..core import Tensor, empty, ones, tensor, zeros
 from .. import dtypes
-from ..errors import WHOLE, plain
+from ..errors import SINGLE_INT, plain
 from . import functional as F
 from . import init
 from .lazy import LazyLayer, lazy_form
@@ -302,7 +302,7 @@ class LayerNorm(_Affine):
     ) -> None:
         super().__init__()
         self.normalized_shape = (
-            (plain(normalized_shape),) if isinstance(normalized_shape, WHOLE) else tuple(normalized_shape)
+            (plain(normalized_shape),) if isinstance(normalized_shape, SINGLE_INT) else tuple(normalized_shape)
         )
         self.eps, self.elementwise_affine = eps, elementwise_affine
         make = lambda wanted: Parameter(empty(self.normalized_shape, device=device, dtype=dtype)) if wanted else None  # noqa: E731
@@ -339,7 +339,7 @@ class RMSNorm(Module):
     ) -> None:
         super().__init__()
         self.normalized_shape = (
-            (plain(normalized_shape),) if isinstance(normalized_shape, WHOLE) else tuple(normalized_shape)
+            (plain(normalized_shape),) if isinstance(normalized_shape, SINGLE_INT) else tuple(normalized_shape)
         )
         self.eps, self.elementwise_affine = eps, elementwise_affine
         self.register_parameter(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..core import Tensor
-from ..errors import WHOLE
+from ..errors import SINGLE_INT
 from . import functional as F
 from .settings import Described, Size, per_dimension
 
@@ -86,7 +86,7 @@ class _AvgPool(_Pool):
         super().__init__()
         sizes = (kernel_size, stride if stride is not None else kernel_size, padding)
         self.kernel_size, self.stride, self.padding = (
-            (size,) if self.ndim == 1 and isinstance(size, WHOLE) else size for size in sizes
+            (size,) if self.ndim == 1 and isinstance(size, SINGLE_INT) else size for size in sizes
         )
         self.ceil_mode, self.count_include_pad, self.divisor_override = ceil_mode, count_include_pad, divisor_override
 

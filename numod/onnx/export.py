@@ -27,7 +27,7 @@ from .symbolic_helper import exporting
 from .symbols import SymbolicProgram
 from .verify import ATOL, RTOL, run, verify as verify_model
 from .writer.graph import Graph, Unsupported, element_type
-from .writer.proto import IR_VERSIONS, LARGEST, Model, Variable
+from .writer.proto import IR_VERSIONS, MAX_MESSAGE_BYTES, Model, Variable
 from .writer.translate import Translation, outputs_of
 
 DEFAULT_OPSET = 18
@@ -176,7 +176,7 @@ def export(
     if not export_params or keep_initializers_as_inputs:
         _add_weights_to_inputs(written, exported.state_dict, not export_params)
     program = ONNXProgram(written, exported, external_data)
-    if written.nbytes < LARGEST and export_params:
+    if written.nbytes < MAX_MESSAGE_BYTES and export_params:
         onnx.checker.check_model(written.proto(onnx))
     if verify:
         program.verify(rtol, atol)
@@ -392,7 +392,7 @@ def _write(program: ONNXProgram, f: Any) -> None:
     if not hasattr(f, "write"):
         program.save(f)
         return
-    if program._model.nbytes > LARGEST or program._external:
+    if program._model.nbytes > MAX_MESSAGE_BYTES or program._external:
         raise ValueError("a model with its weights in a second file needs a path, not a file object")
     f.write(program.model_proto.SerializeToString())
 

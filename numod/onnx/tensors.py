@@ -35,7 +35,7 @@ DTYPES = {
 WIDER = {4: np.int32, 12: np.int64, 21: np.uint8, 22: np.int8, 25: np.uint8, 26: np.int8}
 _BITS = {4: 16, 12: 32, 13: 64, 17: 8, 18: 8, 19: 8, 20: 8, 21: 4, 22: 4, 23: 4, 24: 8, 25: 2, 26: 2}
 _STRING = 8
-_SMALL = 65536  # elements of an array that may become part of a recorded program
+_MAX_RECORDED_SIZE = 65536  # elements of an array that may become part of a recorded program
 
 
 def dtype_name(number: int) -> str:
@@ -178,7 +178,11 @@ def as_tensor(value: object) -> object:
         if value.dtype == object:
             raise TypeError("numod has no tensors of strings")
         dtype = dtypes.from_numpy(value.dtype)
-        return tensor(value.tolist(), dtype=dtype).reshape(value.shape) if value.size <= _SMALL else from_numpy(value)
+        return (
+            tensor(value.tolist(), dtype=dtype).reshape(value.shape)
+            if value.size <= _MAX_RECORDED_SIZE
+            else from_numpy(value)
+        )
     return tensor(value) if isinstance(value, (bool, int, float)) else value
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from ..core.create.values import tensor
 from ..core.tensor import Tensor
 from ..export.program import ExportedProgram
-from .writer.proto import LARGEST, Model
+from .writer.proto import MAX_MESSAGE_BYTES, Model
 from .writer.translate import outputs_of
 
 RTOL, ATOL = 1e-3, 1e-4
@@ -91,7 +91,7 @@ def run(onnx: Any, model: Model, inputs: Sequence[Tensor]) -> list[np.ndarray]:
     except ImportError:
         return _run_here(onnx, model, inputs)
     names = [value.name for value in model.inputs]
-    if model.nbytes < LARGEST:
+    if model.nbytes < MAX_MESSAGE_BYTES:
         return _run_by_onnxruntime(onnxruntime, model.proto(onnx).SerializeToString(), names, inputs)
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "model.onnx")

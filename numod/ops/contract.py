@@ -29,7 +29,7 @@ from .. import dtypes
 from ..device import Layout
 from ..device.device import Device
 
-_LARGEST = 1 << 62  # limit of attributes, so that sums of two fit 64-bit integers
+_MAX_ATTRIBUTE = 1 << 62  # limit of attributes, so that sums of two fit 64-bit integers
 _MAX_TUPLE = 1 << 16
 _INPUT = re.compile(r"(\w+|\*)(\?)?(#i?)?(?:\[([^\]]*)\])?(~)?(?::(\w+))?(?:<(\w+))?")
 _ATTRIBUTE = re.compile(r"(\w+)=([^?^]+)(\?)?(?:\^(\w+|\*))?(\?)?")
@@ -232,19 +232,19 @@ def _fits(attribute: Attribute, value: object, first: Layout | None) -> bool:
     limits = _RANGE.fullmatch(attribute.kind)
     if limits is None:
         return type(value) is str and value in attribute.kind.split("|")
-    low, high = int(limits[1] or -_LARGEST), int(limits[2] or _LARGEST)
+    low, high = int(limits[1] or -_MAX_ATTRIBUTE), int(limits[2] or _MAX_ATTRIBUTE)
     return type(value) is int and low <= value <= high
 
 
 _KINDS: dict[str, Callable[[Any], bool]] = {
     "flag": lambda value: type(value) is bool,
-    "int": lambda value: type(value) is int and abs(value) <= _LARGEST,
+    "int": lambda value: type(value) is int and abs(value) <= _MAX_ATTRIBUTE,
     "float": lambda value: type(value) is float,
-    "number": lambda value: type(value) in (bool, float) or (type(value) is int and abs(value) <= _LARGEST),
+    "number": lambda value: type(value) in (bool, float) or (type(value) is int and abs(value) <= _MAX_ATTRIBUTE),
     "dtype": lambda value: isinstance(value, dtypes.dtype) and value.name in dtypes.ALL,
     "device": lambda value: isinstance(value, Device),
 }
-_WORDS = {
+_KIND_WORDS = {
     "flag": "True or False",
     "int": "an int",
     "float": "a float",
@@ -259,7 +259,7 @@ def _worded(kind: str) -> str:
     limits = _RANGE.fullmatch(kind)
     if limits is not None:
         return f"an int from {limits[1] or 'any'} to {limits[2] or 'any'}"
-    return _WORDS.get(kind) or f"one of {', '.join(map(repr, kind.split('|')))}"
+    return _KIND_WORDS.get(kind) or f"one of {', '.join(map(repr, kind.split('|')))}"
 
 
 def _expect(holds: object, op: Any, name: str, expected: str, value: object, what: str = "input ") -> None:

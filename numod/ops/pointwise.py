@@ -17,7 +17,7 @@ from .index import transpose_copy
 from .op import Op, Plan, argument_names, single_device
 
 rows: dict[str, Pointwise] = {}
-_MOVES = {"copy", "row_major"}  # rows that only copy
+_COPY_ROWS = {"copy", "row_major"}  # rows that only copy
 _BOOL_ERRORS = {  # errors of operators that are tried on bool masks
     "neg": "Negation, the `-` operator, on a bool tensor is not supported. "
     "If you are trying to invert a mask, use the `~` or `logical_not()` operator instead.",
@@ -429,7 +429,7 @@ def _after_transpositions(
     """A launcher that first copies transposed inputs into the memory order of the result; None if no input is
     transposed.
     """
-    if name in _MOVES and results and tensors[0].dtype is results[0].dtype and tensors[0].shape == shape:
+    if name in _COPY_ROWS and results and tensors[0].dtype is results[0].dtype and tensors[0].shape == shape:
         return transpose_copy.plan_transpose_copy(tensors[0], results[0])
     names = [input.name for input in loop.inputs if input.tensor]
     target = results[0] if results else tensors[names.index(loop.outputs[0].over)]

@@ -19,7 +19,7 @@ from .pointwise import plan_loop
 
 rows: dict[str, Update] = {}
 # maximum size of a parameter that shares a launch with others; on a GPU, all threads work on one parameter at a time
-_SMALL, _SMALL_ON_GPU = 1 << 14, 1 << 18
+_SHARED_LAUNCH_SIZE, _SHARED_LAUNCH_SIZE_ON_GPU = 1 << 14, 1 << 18
 
 
 class Update(Op):
@@ -52,7 +52,7 @@ class Update(Op):
         number_kinds = [(dtypes.of_scalar_type(number), False) for number in numbers]
         loops = [self._loop((*[(tensor.dtype, True) for tensor in member], *number_kinds)) for member in members]
         on_gpu = devices[0].backend.is_gpu
-        limit = _SMALL_ON_GPU if on_gpu else _SMALL
+        limit = _SHARED_LAUNCH_SIZE_ON_GPU if on_gpu else _SHARED_LAUNCH_SIZE
         small = all(
             tensor.packed and tensor.strides == member[0].strides and 0 < tensor.size <= limit
             for member in members

@@ -8,10 +8,10 @@ from bisect import bisect_right
 from collections.abc import Iterable
 
 from ..device import code_library
-from ..device.division import MARK
+from ..device.division import LOOP_PREFIX
 from ..kernel import build
 
-_MOST = 1 << 16  # assumed size in bytes of a function that is not closely followed by another
+_ASSUMED_SIZE = 1 << 16  # assumed size in bytes of a function that is not closely followed by another
 
 
 def write_perf_map(path: str | None = None) -> str:
@@ -32,13 +32,13 @@ def functions(kernels: Iterable[build.Kernel]) -> list[tuple[int, int, str]]:
     They include outlined loops, helpers, Python wrappers and functions that kernels share.
     """
     symbols = sorted({address: name for kernel in kernels for address, name in _named_addresses(kernel)}.items())
-    ends = [address for address, _ in symbols[1:]] + [symbols[-1][0] + _MOST] if symbols else []
+    ends = [address for address, _ in symbols[1:]] + [symbols[-1][0] + _ASSUMED_SIZE] if symbols else []
     ranges = _executable()
     lows = [low for low, _ in ranges]
     # the end of the range that may contain the function
     range_ends = [ranges[bisect_right(lows, begin) - 1][1] if ranges else 0 for begin, _ in symbols]
     sizes = [
-        min(end - begin, _MOST, high - begin if high > begin else _MOST)
+        min(end - begin, _ASSUMED_SIZE, high - begin if high > begin else _ASSUMED_SIZE)
         for (begin, _), end, high in zip(symbols, ends, range_ends)
     ]
     return [(begin, size, name) for (begin, name), size in zip(symbols, sizes)]
@@ -57,7 +57,7 @@ def _role(mangled: str, kernel: str) -> str:
     """The role of a kernel's function: " (wrapper)", " (a thread's part)", or a helper's name; "" for the kernel."""
     if kernel in mangled:
         return " (wrapper)" if "cpython" in mangled else ""
-    if MARK in mangled or mangled.startswith("share"):
+    if LOOP_PREFIX in mangled or mangled.startswith("share"):
         return " (a thread's part)"
     return f" ({_plain(mangled)})"
 

@@ -27,8 +27,8 @@ _KINDS = {  # kinds of time in display order; each sums up the self time of thes
     "kernels": ("kernel",), "compiling": ("compile", "pass"), "loading": ("load", "import"), "data": ("data",),
 }  # fmt: skip
 _KIND_OF = {category: kind for kind, categories in _KINDS.items() for category in categories}
-_LIMIT = 50_000  # maximum number of slices in the timeline; the tables count all
-_PATIENCE = 10.0  # time limit in seconds for compiling kernels again for their machine code
+_MAX_SLICES = 50_000  # maximum number of slices in the timeline; the tables count all
+_REBUILD_SECONDS = 10.0  # time limit in seconds for compiling kernels again for their machine code
 
 
 def export_html(prof: profile, path: str, title: str, assembly: int) -> None:
@@ -63,8 +63,8 @@ def describe(prof: profile, title: str, assembly: int) -> dict[str, Any]:
     return {
         "title": title, "wall": sum(event.cpu_time_total for event in events if event.category == "profile"),
         "kinds": kinds(events),
-        "averages": _averages(events.key_averages()), "slices": _slices(events[:_LIMIT], begin),
-        "left_out": max(len(events) - _LIMIT, 0),
+        "averages": _averages(events.key_averages()), "slices": _slices(events[:_MAX_SLICES], begin),
+        "left_out": max(len(events) - _MAX_SLICES, 0),
         "flame": _flame(events), "steps": steps(events, begin),
         "modules": modules(events), "lines": lines(events), "memory": _memory(prof, begin),
         "machine": [limits.gflops, limits.cache_gbs, limits.shared_gbs, limits.memory_gbs],
@@ -272,7 +272,7 @@ def _memory(prof: profile, begin: int) -> list[list[float]]:
 
 def _kernels(reports: Sequence[KernelReport], most: int) -> Iterator[dict[str, Any]]:
     """The kernels' reports. Up to `most` include machine code, within the time limit for compiling."""
-    end = perf_counter() + _PATIENCE
+    end = perf_counter() + _REBUILD_SECONDS
     for number, report in enumerate(reports):
         expected = 0.0 if report.kernel.cached else report.kernel.seconds
         yield _kernel(report, number < most and perf_counter() + expected < end)

@@ -47,9 +47,9 @@ from .safetensors import load_file, load_metadata, save_file
 from .torch_objects import is_index
 
 KEY, FORMAT = "numod.program", 1
-_LIMIT = 1 << 20  # maximum number of steps accepted from a file
+_MAX_STEPS = 1 << 20  # maximum number of steps accepted from a file
 _NUMBERS = 1 << 40  # limit for the numbers of values, which appear in messages and printed programs
-_MAX_DIMENSIONS, _MOST = 64, 1 << 60  # limits for the dimensions and elements of a layout
+_MAX_DIMENSIONS, _MAX_ELEMENTS = 64, 1 << 60  # limits for the dimensions and elements of a layout
 _DEPTH = 50  # limit for nested containers in results and attributes
 _WHERE = 200  # limit for the characters of a step's source location, which is only displayed
 _Drawn = dict[int, int]  # the number of each draw, by its id
@@ -249,7 +249,7 @@ def _program(text: Any, tensors: dict[str, Tensor]) -> Program:
     text = _checked_fields(text, "the program", "format inputs shared held layouts steps gradients outputs")
     if text["format"] != FORMAT:
         raise ValueError(f"format {shorten(text['format'])} is newer than this version, which reads {FORMAT}")
-    if len(_checked(list, text["steps"], "steps")) > _LIMIT:
+    if len(_checked(list, text["steps"], "steps")) > _MAX_STEPS:
         raise ValueError(f"a program of {len(text['steps'])} steps")
     program = Program()
     program.layouts = {_value(number): _layout(*rest) for number, *rest in _rows(text["layouts"], "layouts", 4)}
@@ -304,7 +304,7 @@ def _layout(name: str, shape: list[int], strides: list[int]) -> Layout:
         not all(map(is_index, sizes))
         or len(shape) != len(strides)
         or len(shape) > _MAX_DIMENSIONS
-        or math.prod(n or 1 for n in shape) >= _MOST
+        or math.prod(n or 1 for n in shape) >= _MAX_ELEMENTS
     ):
         raise ValueError(f"a layout of shape {shorten(shape)} and strides {shorten(strides)}")
     return layout(tuple(shape), _dtype(name), Device("cpu"), tuple(strides))

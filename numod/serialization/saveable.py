@@ -20,7 +20,7 @@ from .keys import checked_key
 MAPPINGS = (dict, OrderedDict, Counter)
 SEQUENCES = (list, tuple, Size)
 SETS = (set, frozenset)
-_PLAIN = (
+_PLAIN_TYPES = (
     type(None),
     bool,
     int,
@@ -63,7 +63,7 @@ def _visit(value: object, path: tuple, tensors: list, seen: set[int], ancestors:
             seen.add(id(value))
             for key, member in _members(value, path):
                 _visit(member, (*path, key), tensors, seen, ancestors | {id(value)})
-    elif type(value) not in _PLAIN and not is_number_array(value):
+    elif type(value) not in _PLAIN_TYPES and not is_number_array(value):
         raise TypeError(f"save: {_show(path)} is a {type(value).__name__}, {_hint(value)}")
 
 
@@ -85,7 +85,7 @@ def _members(value: object, path: tuple) -> list[tuple]:
 def _check_key(key: object, path: tuple) -> None:
     try:
         checked_key(key)
-        if not isinstance(key, tuple) and type(key) not in _PLAIN:
+        if not isinstance(key, tuple) and type(key) not in _PLAIN_TYPES:
             raise ValueError(f"a {type(key).__name__}")
     except ValueError as error:
         raise TypeError(

@@ -15,7 +15,7 @@ import numpy as np
 from .refusal import refuse
 
 
-_PIECE = 1 << 24  # maximum number of bytes per read
+_READ_BYTES = 1 << 24  # maximum number of bytes per read
 
 
 class Source:
@@ -55,7 +55,7 @@ class Source:
         """Read into `target`, in several pieces if necessary. Returns the number of bytes read."""
         filled, read = 0, self._reader()
         while filled < len(target):
-            count = read(target[filled : filled + _PIECE])
+            count = read(target[filled : filled + _READ_BYTES])
             if not count:
                 break
             filled += count

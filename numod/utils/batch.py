@@ -24,7 +24,7 @@ from .progress import progress as progress_line
 __all__ = ["predict", "stream"]
 _IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".webp")
 _RETRIES = 3  # of a batch whose worker was lost or whose computation failed
-_AHEAD = 2  # batches under way per thread of the workers
+_BATCHES_PER_THREAD = 2  # batches under way per thread of the workers
 
 
 def predict(
@@ -78,7 +78,7 @@ def _on_workers(program: Callable, pieces: Iterable[tuple], client: Any) -> Iter
     waiting: deque = deque()
     pieces = iter(pieces)
     while True:
-        limit = max(_AHEAD * sum(client.nthreads().values()), 1)
+        limit = max(_BATCHES_PER_THREAD * sum(client.nthreads().values()), 1)
         for load, *arguments in itertools.islice(pieces, max(limit - len(waiting), 0)):
             arguments = [
                 client.compute(argument) if hasattr(argument, "compute") else argument for argument in arguments

@@ -365,7 +365,7 @@ def test_convolutions(x: tuple, weight: tuple, settings: dict) -> None:
     check(lambda x, w: getattr(F, f"conv{len(weight) - 2}d")(x, w, **settings), made(*x), made(*weight), tolerance=1e-4)
 
 
-@pytest.mark.parametrize("name", ["LARGE", "BROAD"])
+@pytest.mark.parametrize("name", ["SQUARE_TILE", "BROAD_TILE"])
 def test_great_tiles(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of products too large for this machine, of sizes that no other test has: plans are kept."""
     tile = getattr(block, name)
@@ -981,8 +981,8 @@ def test_factorizations(dtype: numod.dtype) -> None:
 @pytest.mark.parametrize("dtype", [numod.float32, numod.complex64], ids=str)
 def test_large_factorizations(dtype: numod.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
     """With several blocks for a matrix: panels of 32 columns and 5; runs of four rows, of which the last has one."""
-    monkeypatch.setattr(linalg_cuda, "_WIDE", 20)
-    monkeypatch.setattr(linalg_cuda, "_RUN", 4)
+    monkeypatch.setattr(linalg_cuda, "_SHARED_COLUMNS", 20)
+    monkeypatch.setattr(linalg_cuda, "_JACOBI_ROWS", 4)
     a, b = made(37, 37).to(dtype), made(37, 3).to(dtype)
     a = a + 1j * made(37, 37).tril() if dtype.is_complex else a
     check(lambda p: numod.linalg.cholesky(p), a @ a.mH + numod.eye(37), tolerance=1e-3, gradients=False)

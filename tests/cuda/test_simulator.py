@@ -104,7 +104,7 @@ def test_matmul_of_transposed_operands() -> None:
 
 @pytest.mark.parametrize("tile", [block.Tile(8, 2, 2, 8, 4), block.Tile(4, 4, 3, 2, 4)], ids=str)
 def test_matmul_by_other_tiles(tile: block.Tile, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(block, "TINY", tile)
+    monkeypatch.setattr(block, "SIMULATOR_TILE", tile)
     a, b = numod.randn(17, 9).double(), numod.randn(9, 19).double()
     run, constants = matmul._gpu_product("tiles", a.cuda()._layout, b.cuda()._layout, (1,), (0,), (0,))
     out = numod.zeros(17, 19, dtype=numod.float64, device="cuda")

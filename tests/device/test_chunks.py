@@ -32,7 +32,7 @@ def test_shares_are_timed_while_watched() -> None:
     assert chunks.take() == []
     assert numod.equal(actual, expected)
     # on a busy machine one may do all
-    assert len(shares) == 2 * workers.SHARES and len({thread for _, _, thread in shares}) in (1, 2)
+    assert len(shares) == 2 * workers.SHARES_PER_THREAD and len({thread for _, _, thread in shares}) in (1, 2)
     assert all(start <= began <= ended <= end for began, ended, _ in shares)
 
 
@@ -48,6 +48,6 @@ def test_more_shares_than_fit_are_left_out() -> None:
     x = numod.ones(1 << 18)
     x + 1.25
     chunks.watch(True)
-    workers.team().count.value = workers.RECORDED - 1
+    workers.team().count.value = workers.MAX_RECORDED_SHARES - 1
     x + 1.25
-    assert len(chunks.take()) == workers.RECORDED
+    assert len(chunks.take()) == workers.MAX_RECORDED_SHARES

@@ -57,7 +57,7 @@ def test_machine_code_of_shared_functions_is_one(monkeypatch: pytest.MonkeyPatch
         for more in ("11", "13")
     ]
     assert {*kernels[0].shared} == {*kernels[1].shared} and not {*kernels[0].symbols} & {*kernels[1].symbols}
-    assert wrapper.TAKE in kernels[0].shared and any("doubled" in name for name in kernels[0].shared)
+    assert wrapper.TAKE_ARGUMENTS in kernels[0].shared and any("doubled" in name for name in kernels[0].shared)
     x, out = np.arange(3.0), np.empty(3)
     for kernel, more in zip(kernels, (11, 13)):
         kernel.launch(x, out)
@@ -85,7 +85,7 @@ def test_kernels_and_their_parts_share_helpers() -> None:
         "of_both(out[i])\n"
     )
     main = "def kernel(out):\n    out[0] = of_both(out[0])\n    divide({name}, out.size, 1, (out,))\n"
-    name, x = f"{division.MARK}_0", np.zeros(3, np.float32)
+    name, x = f"{division.LOOP_PREFIX}_0", np.zeros(3, np.float32)
     made = []
     from numba.core.typing import templates
 

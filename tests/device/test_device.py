@@ -125,9 +125,9 @@ def test_the_table_of_layouts_is_bounded():
     """A program of ever new shapes does not grow without limit, and still computes."""
     from numod.device import layout as module
 
-    for n in range(module._LIMIT + 10):
+    for n in range(module._MAX_LAYOUTS + 10):
         make((n, 1))
-    assert len(module._interned) <= module._LIMIT + 2
+    assert len(module._interned) <= module._MAX_LAYOUTS + 2
     x = numod.ones(3)
     assert (x + numod.ones(3)).tolist() == [2.0, 2.0, 2.0]
     assert x.add_(x[:]).tolist() == [2.0, 2.0, 2.0]

@@ -12,10 +12,10 @@ import pytest
 
 import numod
 from numod.device import host_memory
-from numod.device.host_memory import LARGE, Pool, rounded
+from numod.device.host_memory import MIN_POOLED_BYTES, Pool, rounded
 
 pytestmark = pytest.mark.skipif(host_memory.pool is None, reason="no private mappings on this system")
-FLOAT, COUNT = np.dtype(np.float32), LARGE // 4
+FLOAT, COUNT = np.dtype(np.float32), MIN_POOLED_BYTES // 4
 
 
 def address(array: np.ndarray) -> int:
@@ -27,7 +27,7 @@ def test_memory_of_a_dead_buffer_is_used_again() -> None:
     first = pool.empty(COUNT, FLOAT)
     first_address = address(first)
     del first
-    assert pool.idle == rounded(LARGE) and pool.used == 0
+    assert pool.idle == rounded(MIN_POOLED_BYTES) and pool.used == 0
     assert address(pool.empty(COUNT - 5, FLOAT)) == first_address  # another size of as many pages
 
 
@@ -43,9 +43,9 @@ def test_a_view_keeps_the_memory() -> None:
     del buffer
     other = pool.empty(COUNT, FLOAT)
     other.fill(2)
-    assert (view.view(np.float32) == 1).all() and pool.used == 2 * rounded(LARGE)
+    assert (view.view(np.float32) == 1).all() and pool.used == 2 * rounded(MIN_POOLED_BYTES)
     del view
-    assert pool.idle == rounded(LARGE)
+    assert pool.idle == rounded(MIN_POOLED_BYTES)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_free_neighbours_become_one_place() -> None:
     first_address = address(first)
     del first, third, second
     assert address(pool.empty(3 * COUNT, FLOAT)) == first_address and address(last) == first_address + 3 * rounded(
-        LARGE
+        MIN_POOLED_BYTES
     )
 
 
@@ -110,13 +110,13 @@ def test_pages_that_are_given_back_are_cleared() -> None:
 
 
 def test_arrays_beyond_the_limit_are_numpys() -> None:
-    pool = Pool(3 * rounded(LARGE))
+    pool = Pool(3 * rounded(MIN_POOLED_BYTES))
     arrays = [pool.empty(COUNT, FLOAT) for _ in range(8)]
     for k, array in enumerate(arrays):
         array.fill(k)
-    assert pool.used == 3 * rounded(LARGE) and [array[-1] for array in arrays] == list(range(8))
+    assert pool.used == 3 * rounded(MIN_POOLED_BYTES) and [array[-1] for array in arrays] == list(range(8))
     arrays.clear()
-    assert pool.used == 0 and pool.idle == 3 * rounded(LARGE)
+    assert pool.used == 0 and pool.idle == 3 * rounded(MIN_POOLED_BYTES)
 
 
 def test_memory_can_be_given_back() -> None:
@@ -140,7 +140,7 @@ def test_a_system_without_huge_pages_keeps_memory_as_well(monkeypatch: pytest.Mo
     monkeypatch.setattr(host_memory, "_Arena", Refusing)
     pool = Pool(1 << 30)
     del (arrays := [pool.empty(8 * COUNT, FLOAT)])[:]
-    assert not arrays and pool.idle == rounded(8 * LARGE)
+    assert not arrays and pool.idle == rounded(8 * MIN_POOLED_BYTES)
 
 
 def test_without_addresses_memory_is_of_numpy() -> None:

@@ -32,7 +32,7 @@ def terminal(monkeypatch):
     stream = Terminal()
     monkeypatch.setattr(progress, "sys", SimpleNamespace(stderr=stream))  # pytest replaces sys.stderr
     monkeypatch.setattr(progress, "_wait", progress._Wait())
-    monkeypatch.setattr(progress, "AFTER", -1.0)
+    monkeypatch.setattr(progress, "SILENT_SECONDS", -1.0)
     return stream
 
 
@@ -56,7 +56,7 @@ def test_kernels_that_are_expected_are_counted(terminal):
 
 
 def test_a_short_wait_shows_nothing(terminal, monkeypatch):
-    monkeypatch.setattr(progress, "AFTER", 1e9)
+    monkeypatch.setattr(progress, "SILENT_SECONDS", 1e9)
     with progress.compiling("add"):
         progress.checkpoint()
     assert terminal.getvalue() == ""
@@ -163,7 +163,7 @@ TERMINAL = """
 import sys
 from numod.device import cpu, progress
 from numod.kernel import build
-progress.AFTER = -1.0
+progress.SILENT_SECONDS = -1.0
 build.build(cpu, "shown", "def kernel(x):\\n    x[0] = 40005.0\\n", "float64[]")
 sys.stderr.write("done")
 """

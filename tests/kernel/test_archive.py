@@ -17,7 +17,7 @@ import pytest
 
 from numod.kernel import archive as archives
 from numod.kernel import seal, store, trust
-from numod.kernel.entry import LIMIT, Entry, dump, parse
+from numod.kernel.entry import MAX_ENTRY_BYTES, Entry, dump, parse
 
 QUICK, FULL = 400, 5_000
 
@@ -145,7 +145,7 @@ HOSTILE = {
     "extended header of gigabytes": (with_type(member("x", size=6 * 10**9), b"x"), "more than|6000000000"),
     "large extended header": (with_type(member("x", size=10**6), b"x"), "at most 65536"),
     "too large": (member("a.kernel", size=3 * 10**9), "'a.kernel' has 3000000000 bytes"),
-    "a little too large": (member("a.kernel", size=LIMIT + 1), "'a.kernel' has"),
+    "a little too large": (member("a.kernel", size=MAX_ENTRY_BYTES + 1), "'a.kernel' has"),
     "a size beyond 8 GB": (member("a.kernel", size=2**40, form=tarfile.GNU_FORMAT), "damaged"),
     "a negative size": (member("a.kernel", size=-512, form=tarfile.GNU_FORMAT), "damaged"),
     "empty": (member("a.kernel"), "'a.kernel' in .* is not a kernel"),
@@ -192,8 +192,8 @@ def test_files_that_are_not_archives_are_refused(root, content):
 
 def test_bombs_take_no_memory(root, monkeypatch):
     """Entries without end, extended headers without end, and a file of zeros."""
-    monkeypatch.setattr(archives, "_TOTAL", 5_000_000)
-    monkeypatch.setattr(archives, "_MEMBERS", 100)
+    monkeypatch.setattr(archives, "_MAX_BYTES", 5_000_000)
+    monkeypatch.setattr(archives, "_MAX_MEMBERS", 100)
     big = [member(f"{number}.kernel", dump(sample(number, 100_000))) for number in range(60)]
     many = [member(f"{number}.kernel", dump(ENTRIES[0])) for number in range(101)]
     headers = [with_type(member("x", b"28 mtime=1234567890.1234567\n"), b"x")] * 201

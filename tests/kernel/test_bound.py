@@ -63,7 +63,7 @@ def test_the_folder_is_listed_once(folder, monkeypatch):
 
 
 def test_a_large_folder_has_a_file_with_its_size(folder, monkeypatch):
-    monkeypatch.setattr(bound, "_MANY", 0)
+    monkeypatch.setattr(bound, "_LARGE_FOLDER", 0)
     for number in range(5):
         keep(number)
         total = sum(path.stat().st_size for path in folder.glob("*.kernel"))

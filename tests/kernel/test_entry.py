@@ -107,7 +107,7 @@ def test_hostile_headers_are_malformed(case):
 
 def test_an_entry_that_is_too_large_is_neither_written_nor_read(monkeypatch):
     data = dump(CODE)
-    monkeypatch.setattr(entry, "LIMIT", len(data) - 1)
+    monkeypatch.setattr(entry, "MAX_ENTRY_BYTES", len(data) - 1)
     with pytest.raises(Malformed, match="larger"):
         dump(CODE)
     with pytest.raises(Malformed, match="larger"):

@@ -141,7 +141,7 @@ def test_formulas_and_functions_have_no_such_names() -> None:
 
 @pytest.mark.parametrize(
     "tile",
-    [block.SMALL, block.TINY, tensor_cores.WarpTile(2, 2, 32, 32, 32, "float16")],
+    [block.SMALL_TILE, block.SIMULATOR_TILE, tensor_cores.WarpTile(2, 2, 32, 32, 32, "float16")],
     ids=["small", "tiny", "tensor cores"],
 )
 def test_products_of_blocks(tile: block.Tile) -> None:

@@ -126,7 +126,7 @@ def test_index_contents_are_verified(pack):
         with pytest.raises(entry.Malformed):
             packs.Pack(str(pack)).find(min(KEYS))
     other = whole[:]  # the place of another kernel
-    other[index + 32 : index + 48] = whole[index + packs._ROW + 32 : index + packs._ROW + 48]
+    other[index + 32 : index + 48] = whole[index + packs._ROW_BYTES + 32 : index + packs._ROW_BYTES + 48]
     pack.write_bytes(other)
     with pytest.raises(entry.Malformed, match="another kernel"):
         packs.Pack(str(pack)).find(min(KEYS))

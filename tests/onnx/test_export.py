@@ -354,7 +354,7 @@ def test_external_data(tmp_path: Path) -> None:
 
 
 def test_large_models_have_their_weights_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("numod.onnx.writer.proto.LARGEST", 5000)
+    monkeypatch.setattr("numod.onnx.writer.proto.MAX_MESSAGE_BYTES", 5000)
     torch.onnx.export(nn.Linear(64, 32), (torch.ones(1, 64),), tmp_path / "net.onnx")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["net.onnx", "net.onnx.data"]
 

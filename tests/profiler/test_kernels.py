@@ -133,7 +133,7 @@ def test_threads_of_a_parallel_kernel(tmp_path: Path, two_threads: None) -> None
     reports = [kernel for kernel in prof.kernels() if kernel.calls]
     assert [(report.kernel.parallel, report.threads) for report in reports] == [(True, 2)]
     (launch,) = [event for event in prof.events() if event.category == "kernel"]
-    shares = 2 * workers.SHARES
+    shares = 2 * workers.SHARES_PER_THREAD
     assert len(launch.parts.chunks) == shares and len(launch.parts.busy) == 2 and launch.thread in launch.parts.busy
     assert all(launch.start <= start <= end <= launch.end for start, end, _ in launch.parts.chunks)
     busy = launch.parts.busy.values()

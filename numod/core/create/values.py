@@ -20,7 +20,7 @@ from ..tensor import Tensor, wrap
 
 _CPU = Device("cpu")
 _NUMBERS = frozenset((bool, int, float, complex))
-_PLAIN = _NUMBERS | {list, tuple, np.ndarray}
+_PLAIN_TYPES = _NUMBERS | {list, tuple, np.ndarray}
 
 
 def tensor(
@@ -43,7 +43,7 @@ def tensor(
     """
     dtype = dtypes.as_dtype(dtype)
     # by `type`, since lazy scalars have the `__class__` of their number; these types need no further checks
-    plain = type(data) in _PLAIN
+    plain = type(data) in _PLAIN_TYPES
     if not plain and (number := of_number(data, dtype, device)) is not None:
         result = number.clone()
     elif isinstance(data, Tensor):

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from ... import dtypes
 from ...dtypes import dtype as DType
-from ...errors import WHOLE, normalize_dim, plain
+from ...errors import SINGLE_INT, normalize_dim, plain
 from ...ops.index import indexing as ix, scatter_reduce as sr
 from ...ops import table as t
 from ...ops.pointwise import broadcast_shapes
@@ -95,7 +95,7 @@ def _fold(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, incl
     """Combine the elements of `src` at `index` by `reduce`, in a new tensor."""
     if not include_self:
         input = scatter_(copy_among(input.clone(), (index, src)), dim, index, _identity(reduce, input.dtype))
-    if input.dtype in ix.SHORT and input.device.backend.is_gpu:  # a GPU changes no less than 32 bits at once
+    if input.dtype in ix.SHORT_DTYPES and input.device.backend.is_gpu:  # a GPU changes no less than 32 bits at once
         return to(_fold(to(input, dtypes.int32), dim, index, to(src, dtypes.int32), reduce, True), input.dtype)
     if reduce in ("prod", "amax", "amin"):
         return apply(sr.scatter_reduce, (contiguous(input), contiguous(index), contiguous(src)), (dim, reduce))
@@ -380,8 +380,8 @@ def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, 
     """
     if indices.dtype.kind not in "ui":
         raise TypeError(f"unravel_index: expected 'indices' to be integer, got {indices.dtype}")
-    sizes = (plain(shape),) if isinstance(shape, WHOLE) else tuple(shape)
-    if not all(isinstance(n, WHOLE) for n in sizes):
+    sizes = (plain(shape),) if isinstance(shape, SINGLE_INT) else tuple(shape)
+    if not all(isinstance(n, SINGLE_INT) for n in sizes):
         raise TypeError(f"unravel_index: expected 'shape' to be an int or a sequence of ints, got {shape}")
     sizes = tuple(map(plain, sizes))
     if any(n < 0 for n in sizes):

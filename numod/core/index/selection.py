@@ -8,7 +8,7 @@ from math import prod
 from ... import dtypes
 from ...device import Layout, Storage
 from ...device.layout import layout
-from ...errors import WHOLE, every_dim, normalize_dim, normalize_dims, plain, warn_caller_once
+from ...errors import SINGLE_INT, every_dim, normalize_dim, normalize_dims, plain, warn_caller_once
 from ...ops.index import flip_roll as reverse, indexing as ix
 from ...ops.reduce import reduction as r, scan
 from ...ops import table as t
@@ -464,7 +464,8 @@ def roll(input: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] |
     original, ndim = input, input.ndim
     expect_ints("roll", "shifts", shifts)
     shifts, dims = (
-        tuple([plain(value)] if isinstance(value, WHOLE) else value) for value in (shifts, () if dims is None else dims)
+        tuple([plain(value)] if isinstance(value, SINGLE_INT) else value)
+        for value in (shifts, () if dims is None else dims)
     )
     if not shifts:
         raise RuntimeError("`shifts` required")

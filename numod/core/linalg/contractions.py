@@ -9,7 +9,7 @@ from math import prod
 from typing import Any
 
 from ... import dtypes
-from ...errors import WHOLE, normalize_dim, plain, warn_caller, warn_deprecated
+from ...errors import SINGLE_INT, normalize_dim, plain, warn_caller, warn_deprecated
 from ...ops.linalg.cross import cross as cross_op
 from ...ops.pointwise import broadcast_shapes
 from ..apply import apply
@@ -265,7 +265,7 @@ def tensordot(a: Tensor, b: Tensor, dims: int | Sequence[Sequence[int]] | Tensor
         if len(dims) != 2:
             raise RuntimeError(f"tensordot expects two lists of dimensions, one for each tensor, got dims={dims!r}")
         first, second = (
-            [normalize_dim(d, x.ndim) for d in ([dim] if isinstance(dim, WHOLE) else dim)]
+            [normalize_dim(d, x.ndim) for d in ([dim] if isinstance(dim, SINGLE_INT) else dim)]
             for dim, x in zip(dims, (a, b))
         )
     if len(first) != len(second):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ... import dtypes
 from ...dtypes import dtype as DType
-from ...errors import WHOLE, normalize_dim, normalize_dims
+from ...errors import SINGLE_INT, normalize_dim, normalize_dims
 from ...ops.reduce import scan
 from ...ops import table as t
 from ...ops.op import Op
@@ -208,7 +208,7 @@ def gradient(
         >>> torch.gradient(torch.tensor([1.0, 4.0, 9.0, 16.0]))
         (tensor([3., 4., 6., 7.]),)
     """
-    dims = list(range(input.ndim)) if dim is None else [dim] if isinstance(dim, WHOLE) else list(dim)
+    dims = list(range(input.ndim)) if dim is None else [dim] if isinstance(dim, SINGLE_INT) else list(dim)
     spacing = 1 if spacing is None else spacing
     steps = [spacing] * len(dims) if not isinstance(spacing, (list, tuple)) else list(spacing)
     if edge_order not in (1, 2):

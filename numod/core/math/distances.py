@@ -17,7 +17,7 @@ from ..tensor import Tensor
 FUNCTIONS = "cdist pdist"
 
 _MODES = ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist")
-_MANY = 25  # with more rows, Euclidean distances are computed by a matrix product, as in PyTorch
+_PRODUCT_ROWS = 25  # with more rows, Euclidean distances are computed by a matrix product, as in PyTorch
 
 
 def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = _MODES[0]) -> Tensor:
@@ -37,7 +37,7 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = _MO
         reshape(expand(points, (*batch, *points.shape[-2:])), (prod(batch), *points.shape[-2:])) for points in (x1, x2)
     )
     mode = compute_mode or _MODES[0]
-    if p == 2 and width and (mode == _MODES[1] or (mode == _MODES[0] and (n > _MANY or m > _MANY))):
+    if p == 2 and width and (mode == _MODES[1] or (mode == _MODES[0] and (n > _PRODUCT_ROWS or m > _PRODUCT_ROWS))):
         distances = _by_product(x, y)
     else:
         distances = apply(distance.cdist, (contiguous(x), contiguous(y)), (float(p),))

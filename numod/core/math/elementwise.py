@@ -27,7 +27,7 @@ from ..tensor import Tensor
 BOTH = """
     fmod clamp round nan_to_num bitwise_not logit masked_fill equal isclose allclose clone clip=clamp
 """
-_COUNTED = (dtypes.float32, dtypes.float64, dtypes.int64)  # in which a number of elements is not taken for none
+_COUNTED_DTYPES = (dtypes.float32, dtypes.float64, dtypes.int64)  # in which a number of elements is not taken for none
 # the first of these may be a number
 FUNCTIONS = "where pow remainder add sub div floor_divide subtract=sub divide=div true_divide=div"
 METHODS = (
@@ -539,7 +539,7 @@ def equal(input: Tensor, other: Tensor) -> bool:
         input_layout is other._layout
         and input_layout.dense
         and input_layout.size
-        and input_layout.dtype in _COUNTED
+        and input_layout.dtype in _COUNTED_DTYPES
         and input_layout.batch is None
     ):
         return not apply(r.fused_map_reduce(t.ne), (input, other), (1,))

@@ -10,7 +10,7 @@ from math import inf as infinity
 
 from ... import dtypes
 from ...dtypes import dtype as DType
-from ...errors import WHOLE, normalize_dims
+from ...errors import SINGLE_INT, normalize_dims
 from ...ops.linalg import factorization as op
 from . import reductions
 from ..linalg.decompositions import attempt, eigvalsh, expect_matrix, expect_square, svdvals
@@ -98,7 +98,7 @@ def norm(
     """
     if ord is None:
         return vector_norm(A, 2, dim, keepdim, dtype=dtype)
-    count = A.ndim if dim is None else 1 if isinstance(dim, WHOLE) else len(dim)
+    count = A.ndim if dim is None else 1 if isinstance(dim, SINGLE_INT) else len(dim)
     if isinstance(ord, str) and (count != 2 or (dim is None and A.ndim != 2)):
         raise RuntimeError(
             f"linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {A.ndim}D."

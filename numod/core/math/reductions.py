@@ -12,7 +12,7 @@ from math import prod
 from ... import dtypes
 from ...device import Layout
 from ...dtypes import dtype as DType
-from ...errors import WHOLE, every_dim, normalize_dim, normalize_dims
+from ...errors import SINGLE_INT, every_dim, normalize_dim, normalize_dims
 from ...ops.reduce import argmax as ex, reduction as r
 from ...ops import table as t
 from .. import return_types
@@ -155,7 +155,7 @@ def _truth_of(op: r.Reduction, input: Tensor, dim: Dims, keepdim: bool) -> Tenso
     """bool, but uint8 for uint8, as in PyTorch."""
     truth = (
         _reduce(op, input, dim, keepdim)
-        if dim is None or isinstance(dim, WHOLE) or len(dim) or not input.ndim
+        if dim is None or isinstance(dim, SINGLE_INT) or len(dim) or not input.ndim
         else input != 0
     )
     return to(truth, input.dtype) if input.dtype is dtypes.uint8 else truth

@@ -25,7 +25,7 @@ from ..tensor import Tensor
 
 BOTH = "sort argsort msort topk kthvalue median nanmedian mode"
 OUT = "sort argsort msort topk kthvalue median nanmedian mode"
-_FEW = 512  # up to this many elements, selecting the first ones is faster than sorting
+_SELECTION_LIMIT = 512  # up to this many elements, selecting the first ones is faster than sorting
 
 
 def _along(op: Op, input: Tensor, dim: int, attributes: tuple) -> tuple[Tensor, ...]:
@@ -99,10 +99,10 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
     if not input.ndim:
         return return_types.topk((input.clone(), full((), 0, dtype=dtypes.int64, device=input.device)))
     # sorting everything is as fast there
-    if input.device.backend.is_gpu or 4 * k > n and (k > sl.ORDERED or input._layout.size > _FEW):
+    if input.device.backend.is_gpu or 4 * k > n and (k > sl.SORTED_LIMIT or input._layout.size > _SELECTION_LIMIT):
         return return_types.topk(contiguous(narrow(result, dim, 0, k)) for result in sort(input, dim, largest))
     values, indices = _along(sl.select, input, dim, (k, k - 1, bool(largest), sl.FIRST))
-    if sorted and k > sl.ORDERED:
+    if sorted and k > sl.SORTED_LIMIT:
         values, order = sort(values, dim, largest)
         indices = apply(ix.gather, (indices, order), (dim,))
     return return_types.topk((values, indices))

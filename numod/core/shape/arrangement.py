@@ -11,7 +11,7 @@ from math import comb
 import numpy as np
 
 from ... import dtypes
-from ...errors import WHOLE, normalize_dim, plain
+from ...errors import SINGLE_INT, normalize_dim, plain
 from ...ops.pointwise import broadcast_shapes as _broadcast
 from ...ops.table import row_major
 from ..apply import apply
@@ -94,7 +94,7 @@ def repeat_interleave_of(
     dim = normalize_dim(dim, input.ndim)
     input = input if input.ndim else ravel(input)
     n = input.shape[dim]
-    if not isinstance(repeats, (Tensor, *WHOLE)):
+    if not isinstance(repeats, (Tensor, *SINGLE_INT)):
         raise TypeError(
             f"repeat_interleave(): argument 'repeats' (position 2) must be Tensor or int, not {type(repeats).__name__}"
         )

@@ -12,7 +12,7 @@ from ... import dtypes
 from ...device import Layout
 from ...device.layout import ordered_strides
 from ...dtypes import dtype as DType
-from ...errors import WHOLE, normalize_dim, normalize_dims, plain, warn_caller_once
+from ...errors import SINGLE_INT, normalize_dim, normalize_dims, plain, warn_caller_once
 from ...ops.index import concat, pad as ops_pad
 from ...ops.reduce import reduction as r
 from ...ops import table as t, view as v
@@ -215,7 +215,7 @@ def movedim(input: Tensor, source: int | Sequence[int], destination: int | Seque
     """
     for key, dims in (("source", source), ("destination", destination)):
         expect_ints("movedim", key, dims)
-    dim_lists = [[dims] if isinstance(dims, WHOLE) else list(dims) for dims in (source, destination)]
+    dim_lists = [[dims] if isinstance(dims, SINGLE_INT) else list(dims) for dims in (source, destination)]
     if len(dim_lists[0]) != len(dim_lists[1]):
         raise RuntimeError(
             f"movedim: Invalid source or destination dims: source ({dim_lists[0]} dims) should contain the same number "

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from ... import dtypes
 from ...device.device import Device
 from ...dtypes import dtype as DType
-from ...errors import WHOLE, normalize_dim, plain
+from ...errors import SINGLE_INT, normalize_dim, plain
 from ...ops.fft import fft as op
 from ..apply import apply
 from ..math.complexes import conj_
@@ -72,12 +72,12 @@ def _prepared(
 
 def _dims(input: Tensor, s: Sizes, dim: Sizes) -> tuple[tuple[int, ...], tuple]:
     """The dimensions, counted from the front, and the requested sizes, None where there is none."""
-    sizes = None if s is None else (plain(s),) if isinstance(s, WHOLE) else tuple(s)
+    sizes = None if s is None else (plain(s),) if isinstance(s, SINGLE_INT) else tuple(s)
     if dim is None:
         if sizes is not None and len(sizes) > input.ndim:
             raise RuntimeError(f"Got shape with {len(sizes)} values but input tensor only has {input.ndim} dimensions.")
         dim = tuple(range(input.ndim - len(sizes), input.ndim)) if sizes is not None else tuple(range(input.ndim))
-    dims = tuple(normalize_dim(d, input.ndim) for d in ((dim,) if isinstance(dim, WHOLE) else dim))
+    dims = tuple(normalize_dim(d, input.ndim) for d in ((dim,) if isinstance(dim, SINGLE_INT) else dim))
     if len(set(dims)) != len(dims):
         raise RuntimeError("FFT dims must be unique")
     if sizes is not None and len(sizes) != len(dims):

@@ -24,7 +24,7 @@ from ..guards.snapshot import Snapshot, conditions
 from ..values.kinds import is_plain
 from .lower import Buffer
 from ..guards.bytecode import sees_order
-from .output_reuse import LARGEST, Memory, restore
+from .output_reuse import REUSE_LIMIT, Memory, restore
 from .executable import Executable
 from .argument_unpacking import ArgumentUnpacking
 from .result_lines import ResultLines
@@ -115,8 +115,8 @@ class FastPath(ResultLines):
         self.results = {
             buffer: f"m{k}" for k, buffer in enumerate(output for output in outputs if output not in reusable)
         }
-        small = [result for result in self.results if result.nbytes <= LARGEST]
-        self.large = [result for result in self.results if result.nbytes > LARGEST]
+        small = [result for result in self.results if result.nbytes <= REUSE_LIMIT]
+        self.large = [result for result in self.results if result.nbytes > REUSE_LIMIT]
         leaf_layouts = [(owner, lowered.layouts[value]) for owner, value in map(reusable.get, self.gradients)]
         self.leaf_names = {
             self.gradients[buffer]: self._name(reusable[buffer][0], "parameter") for buffer in self.gradients

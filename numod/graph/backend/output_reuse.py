@@ -22,7 +22,7 @@ from .lower import Buffer
 from .section import Section
 
 # maximum size in bytes of a result that is reused: for larger ones allocation is cheap compared with the work
-LARGEST = 1 << 16
+REUSE_LIMIT = 1 << 16
 _probe = [object()]
 # reference count of an object with one other owner than this module; -1 if the interpreter has no usable counts
 _UNSHARED = 2 if c_ssize_t.from_address(id(_probe[0])).value == 1 else -1

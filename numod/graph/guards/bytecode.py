@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 
-_NEAR = 20  # instructions between a call of type() and the comparison of its result
+_COMPARISON_DISTANCE = 20  # instructions between a call of type() and the comparison of its result
 _CALL = "PRECALL" if "PRECALL" in dis.opmap else "CALL"  # in Python 3.11; in later versions
 _JUMPS = {*dis.hasjrel, *dis.hasjabs}
 # instructions that leave the value which was loaded last
@@ -242,7 +242,7 @@ def checks_number_types(code: types.CodeType) -> bool:
     steps = list(dis.get_instructions(code))
     for position, step in enumerate(steps):
         if step.opname == "LOAD_GLOBAL" and step.argval == "type":
-            following = steps[position + 1 : position + _NEAR]
+            following = steps[position + 1 : position + _COMPARISON_DISTANCE]
             if any(other.argval in ("__name__", "__qualname__") for other in following):
                 return True
             comparisons = ("IS_OP", "COMPARE_OP", "CONTAINS_OP")

@@ -35,7 +35,7 @@ from ..ir.repetition import repeated_runs
 
 _ROUNDED = Formula("rounded_product", "rounded_product(x, y)", {})
 MAX_ARRAY_PAIRS = 20  # LLVM checks at most this many pairs of arrays (one of them written to) for overlap at run time
-LARGE = 1 << 12  # minimum number of elements for fusing a single row with a reduction or a product
+MIN_FUSED_SIZE = 1 << 12  # minimum number of elements for fusing a single row with a reduction or a product
 MAX_ITERATION = 1 << 10  # maximum number of steps of an iteration
 # limits of a group: longer loops compile slowly, and LLVM does not vectorise loops over many arrays
 MAX_MEMBERS, MAX_TENSORS = 32, 12
@@ -179,7 +179,7 @@ def makes_product(step: Step | Check, layouts: dict[Value, Layout]) -> bool:
 
 def is_large(layout: Layout) -> bool:
     """Whether a tensor is worth fusing a single row with a reduction or a product; in a program for all sizes, any."""
-    return layout.size >= LARGE or for_all_sizes.get()
+    return layout.size >= MIN_FUSED_SIZE or for_all_sizes.get()
 
 
 class _Fusion:

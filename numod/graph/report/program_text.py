@@ -11,7 +11,7 @@ from ..values.pytree import replace
 if TYPE_CHECKING:
     from ..ir.program import Program
 
-WIDE = 160  # columns
+MAX_WIDTH = 160  # characters
 
 
 def text(program: Program, cost: Callable[[Program, Step], str] | None = None, boundary: int | None = None) -> str:
@@ -79,4 +79,4 @@ def _names(values: list[Value], program: Program) -> str:
 
 def _structure(outputs: Any) -> str:
     text = str(replace(outputs, name)).replace("'", "")
-    return text if len(text) <= WIDE else f"{text[:WIDE]}..."
+    return text if len(text) <= MAX_WIDTH else f"{text[:MAX_WIDTH]}..."

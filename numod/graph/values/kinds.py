@@ -21,7 +21,7 @@ from ...device import Size
 from ...device.device import Device
 
 # immutable, and compared by value
-_SIMPLE = (
+_IMMUTABLE_TYPES = (
     bool,
     int,
     float,
@@ -56,7 +56,10 @@ def is_simple(value: Any) -> bool:
 
 @lru_cache(maxsize=4096)
 def _is_simple(kind: type) -> bool:
-    is_constant = issubclass(kind, _SIMPLE) and not issubclass(kind, np.void)  # NumPy's records can be written to
+    is_constant = issubclass(kind, _IMMUTABLE_TYPES) and not issubclass(
+        kind,
+        np.void,  # NumPy's records can be written to
+    )
     return is_constant and (of_library(kind) or issubclass(kind, enum.Enum))
 
 

@@ -33,15 +33,15 @@ from ...ops.pointwise import Pointwise
 
 _PACKAGE = os.path.dirname(os.path.abspath(errors.__file__)) + os.sep
 # files that read `__class__` of any operand, without using the value
-_TRUSTED = apply.__code__.co_filename, operators.__file__, indexing.__file__, __file__
+_TRUSTED_FILES = apply.__code__.co_filename, operators.__file__, indexing.__file__, __file__
 METHODS = ("item", "tolist", "numpy")  # methods of a tensor that return a lazy scalar
 _ARITHMETIC = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "neg", "pos", "abs", "round")
 _FLOATS = {dtypes.float32, dtypes.float64}
-_WIDE = {dtype: dtypes.float64 for dtype in _FLOATS} | {
+_WIDE_DTYPES = {dtype: dtypes.float64 for dtype in _FLOATS} | {
     dtype: dtypes.int64 for dtype in (dtypes.uint8, dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64)
 }
 _DIVISIONS = "truediv", "floordiv", "mod"
-_LARGEST = 1 << 53  # float64 represents all integers up to this one
+_EXACT_LIMIT = 1 << 53  # float64 represents all integers up to this one
 # operations with equal results on numbers and on float64 tensors
 _ON_TENSORS = ("add", "sub", "mul", "truediv", "neg", "pos", "abs")
 # ops that take integers of any sign and size
@@ -159,13 +159,15 @@ class LazyScalar:
         The dispatcher and a module's `__setattr__`, which test all values, get `LazyScalar`.
         """
         code = sys._getframe(1).f_code
-        if code.co_filename in _TRUSTED or (code.co_name == "__setattr__" and code.co_filename.startswith(_PACKAGE)):
+        if code.co_filename in _TRUSTED_FILES or (
+            code.co_name == "__setattr__" and code.co_filename.startswith(_PACKAGE)
+        ):
             return LazyScalar
         return (_class_of(expression_of(self)) if _is_known_early(self) else None) or type(read_value(self))
 
     def __hash__(self) -> int:
         # the dispatcher caches plans by hash: a plan must not depend on the number
-        return id(self) if sys._getframe(1).f_code.co_filename == _TRUSTED[0] else hash(read_value(self))
+        return id(self) if sys._getframe(1).f_code.co_filename == _TRUSTED_FILES[0] else hash(read_value(self))
 
     def __tensor__(self) -> Tensor | None:
         """The scalar as a tensor for indexing and creation, if it is known before a run starts."""
@@ -285,7 +287,7 @@ def read_value(self: LazyScalar) -> Any:
 
 def _as_operand(self: LazyScalar, dtype: dtypes.dtype) -> Tensor | None:
     """The scalar as a zero-dimensional operand for tensors of `dtype`, or None if the result could differ."""
-    tensor = _as_tensor(expression_of(self)) if dtype in _WIDE else None
+    tensor = _as_tensor(expression_of(self)) if dtype in _WIDE_DTYPES else None
     if tensor is None or dtype in _FLOATS:
         return None if tensor is None else tensor.to(dtype)
     if tensor.dtype is dtypes.float64:
@@ -301,14 +303,14 @@ def _as_tensor(expression: Any) -> Tensor | float | int | None:
     Converted to another tensor's dtype, it acts on that tensor as the number does.
     """
     if type(expression) in (int, float):
-        return expression if type(expression) is float or abs(expression) < _LARGEST else None
+        return expression if type(expression) is float or abs(expression) < _EXACT_LIMIT else None
     if type(expression) is not ScalarExpression:
         return None
     if expression.operation == "item":
         (tensor,) = expression.operands
-        if tensor.dtype is dtypes.int64 and ((tensor >= _LARGEST) | (tensor <= -_LARGEST))._observe():
+        if tensor.dtype is dtypes.int64 and ((tensor >= _EXACT_LIMIT) | (tensor <= -_EXACT_LIMIT))._observe():
             return None
-        return tensor.to(_WIDE[tensor.dtype]).reshape(()) if tensor.dtype in _WIDE else None
+        return tensor.to(_WIDE_DTYPES[tensor.dtype]).reshape(()) if tensor.dtype in _WIDE_DTYPES else None
     operands = [_as_tensor(operand) for operand in expression.operands]
     if any(operand is None for operand in operands):
         return None
@@ -373,7 +375,7 @@ def _integer_power(base: Tensor | int, exponent: Tensor | int) -> Tensor | None:
     if (exponent < 0)._observe() if isinstance(exponent, Tensor) else exponent < 0:
         return None
     floats = [operand.double() if isinstance(operand, Tensor) else float(operand) for operand in (base, exponent)]
-    return base**exponent if (abs(floats[0]) ** floats[1] < _LARGEST)._observe() else None
+    return base**exponent if (abs(floats[0]) ** floats[1] < _EXACT_LIMIT)._observe() else None
 
 
 def _bound(expression: Any) -> int:
@@ -382,9 +384,9 @@ def _bound(expression: Any) -> int:
         return abs(expression) if type(expression) is int else 0
     if expression.operation == "item":
         dtype = expression.operands[0].dtype
-        return 0 if dtype in _FLOATS else _LARGEST if dtype is dtypes.int64 else 1 << 31
+        return 0 if dtype in _FLOATS else _EXACT_LIMIT if dtype is dtypes.int64 else 1 << 31
     if expression.operation == "pow" or expression.operation in _ROUNDING:
-        return _LARGEST
+        return _EXACT_LIMIT
     bounds = list(map(_bound, expression.operands))
     return max(*bounds, math.prod(bounds) if expression.operation == "mul" else sum(bounds))
 
@@ -447,7 +449,7 @@ def _condition(operation: str, self: LazyScalar, other: Any) -> bool | None:
     Runs check the outcome. For scalars that are not known before a run starts, the flag is passed to `on_read`.
     """
     expressions = [expression_of(operand) if type(operand) is LazyScalar else operand for operand in (self, other)]
-    if any(_bound(expression) > _LARGEST for expression in expressions):
+    if any(_bound(expression) > _EXACT_LIMIT for expression in expressions):
         return None
     tensors = [_as_tensor(expression) for expression in expressions]
     if any(operand is None for operand in tensors):
@@ -525,7 +527,7 @@ _MATHEMATICS: dict[str, tuple[Callable | None, Callable]] = {
     "math.log1p": (lambda x: x > -1, Tensor.log1p), "math.fabs": (None, Tensor.abs),
     **{f"math.{name}": (Tensor.isfinite, getattr(Tensor, name)) for name in ("cos", "sin", "tan", "tanh", "atan",
         "sinh", "cosh", "erf")},
-    **{f"math.{name}": (lambda x: x.abs() < _LARGEST, lambda x,
+    **{f"math.{name}": (lambda x: x.abs() < _EXACT_LIMIT, lambda x,
         name=name: getattr(x, name)().to(dtypes.int64)) for name in ("floor", "ceil", "trunc")},
 }  # fmt: skip
 _ROUNDING = "math.floor", "math.ceil", "math.trunc"

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from .vectors import primitive
 
 WIDTHS = (3, 5, 7)  # usual widths of kernels, which are unrolled if there is no stride and no dilation
-MOST = 4  # most results at a time: independent sums hide the latency of additions
+MAX_RESULTS = 4  # at a time: independent sums hide the latency of additions
 
 
 @functools.cache
@@ -23,7 +23,7 @@ def functions() -> dict[str, Callable]:
     the registers x[x_at + o * x_next + b * x_row + k * x_column] * w[w_at + b * w_row + k * w_column].
     """
     arguments = "x[x_at], x_row, x_column, x_next, w[w_at], w_row, w_column, rows, columns, out[out_at], out_next, keep"
-    names = {count: f"depthwise_fma{count}" for count in range(1, MOST + 1)}
+    names = {count: f"depthwise_fma{count}" for count in range(1, MAX_RESULTS + 1)}
     return {name: primitive(name, arguments, functools.partial(_emit, count)) for count, name in names.items()}
 
 
@@ -69,7 +69,7 @@ def _emit(count, w, x, x_row, x_column, x_next, weights, w_row, w_column, rows, 
         return w.either(unrolled_sums, unrolled_block, other_sums, other_block)
 
     w.put(
-        by_width(WIDTHS if count == MOST else ()),
+        by_width(WIDTHS if count == MAX_RESULTS else ()),
         [w.at(out, (o, out_next)) for o in range(count)],
         keep,
         [None] * count,

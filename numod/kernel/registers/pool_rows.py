@@ -9,11 +9,11 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 
-from .tiles import AHEAD
+from .tiles import PREFETCH_BYTES
 from .vectors import Writer, primitive
 
 STRIDES = (1, 2, 4)  # of windows that are read by vector loads; others are read element by element
-MARGIN = 64  # bytes before a folded row, for windows that begin outside
+MARGIN_BYTES = 64  # bytes before a folded row, for windows that begin outside
 
 
 def neutral(kind: str) -> float:
@@ -91,7 +91,7 @@ class _Fold:
 
         def line(j: object, column_indices: object, mask: object, d: object, h: object, state: list) -> list:
             at = w.offset(first, (d, slab_step), (h, line_step))
-            w.prefetch(source, at, j, AHEAD // w.size)
+            w.prefetch(source, at, j, PREFETCH_BYTES // w.size)
             value = w.load(source, at, j, mask=mask, other=self.neutral_values)
             if self.kind != "argmax":
                 return [self.folded(state[0], value)]

@@ -15,7 +15,7 @@ VECTORS = 3  # width of a full tile: with 8 rows 24 sums in 32 registers, with 4
 LINE = 8  # width of a tile of one row, in vectors
 # prefetch distance in bytes: hardware prefetchers do not follow masked loads, which take up to four times as long
 # without it
-AHEAD = 512
+PREFETCH_BYTES = 512
 HEIGHTS = (1, 2, 4, 8)  # rows of tiles for few rows
 SPLITS = (1, 2, 4, 8, 16)  # strides of `splitS`
 
@@ -78,7 +78,7 @@ def functions() -> dict[str, Callable]:
             )
     add("copy_line", "x[x_at], first, last, out[out_at], n", emit_copy)
     for stride in SPLITS:
-        add(f"split{stride}", _SPLIT, functools.partial(emit_split, stride), shared=True)
+        add(f"split{stride}", _SPLIT_ARGUMENTS, functools.partial(emit_split, stride), shared=True)
     for name, lanes, vectors in (("copy_panel", None, VECTORS), ("copy_strip", rows, 1)):
         add(name, "x[x_at], x_step, out[out_at], count", functools.partial(_emit_copy_panel, lanes, vectors))
     add("transpose_block", "x[x_at], x_step, out[out_at], out_step", _emit_transpose, shared=True)
@@ -103,7 +103,9 @@ TILE = "a*, a_row, a_step, b*, b_step, c[c_at], c_row, depth, keep, valid, last"
 _COLUMN = "a*, a_step, b*, b_step, c[c_at], c_row, depth, keep"
 _INDIRECT = "a[a_at], a_row, a_step, b[b_at], b_step, table[table_at], c[c_at], c_row, depth, keep"
 
-_SPLIT = "x[x_at], x_step, first, last, top, bottom, out[out_at], out_step, apart, lines, n, valid, room, less"
+_SPLIT_ARGUMENTS = (
+    "x[x_at], x_step, first, last, top, bottom, out[out_at], out_step, apart, lines, n, valid, room, less"
+)
 
 
 def emit_tile(rows, vectors, edge, masks, w, a, a_row, a_step, b, b_step, c, c_row, depth, keep, valid, last):
@@ -262,7 +264,7 @@ def emit_split(
                 masked = []
                 for k in range(stride):
                     address = w.at(line, k * w.lanes)
-                    w.prefetch(address, AHEAD // w.size)
+                    w.prefetch(address, PREFETCH_BYTES // w.size)
                     masked.append(w.load(address, mask=w.between(first, last, w.offset(start, k * w.lanes))))
                 masked_end = builder.block
         parts = split_lanes(w.either(direct, direct_end, masked, masked_end))

@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 
-from .tiles import AHEAD
+from .tiles import PREFETCH_BYTES
 from .vectors import Writer, primitive
 
 TAPS = 9
@@ -109,7 +109,7 @@ def _to_taps(w: Writer, m: tuple) -> list:
 def _emit_taps(w, weight, row_step, out, step):
     lines = [w.at(weight, (row_step, lane)) for lane in range(w.lanes)]
     for line in lines:
-        w.prefetch(line, AHEAD // w.size)
+        w.prefetch(line, PREFETCH_BYTES // w.size)
     taps = _transposed_lines(w, lines, TAPS)
     _store_square(w, _both_axes(_of_taps, w, [taps[k : k + 3] for k in range(0, TAPS, 3)]), out, step)
 

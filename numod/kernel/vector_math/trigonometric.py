@@ -81,23 +81,24 @@ def _wrapped(x: Number) -> tuple[Number, Number]:
 
 # pi / 2 as a sum of parts
 HALF_PI = (1.5707964, -4.371139e-08), (1.5707963267948966, 6.123233995736766e-17, -1.4973849048591833e-33)
-# the same of float32: an integer below 2^17 times the first part is taken from x without an error
-_SHORT = (1.57079601, 3.13916473e-07, 5.39030253e-15)
-_FAR = 2.0**16, 2.0**40  # from here on three parts of pi / 2 are too few
+# pi / 2 in float32 as parts: subtracting an integer below 2^17 times the first part from x is exact
+_EXACT_PARTS = (1.57079601, 3.13916473e-07, 5.39030253e-15)
+_THREE_PART_LIMITS = 2.0**16, 2.0**40  # from here on three parts of pi / 2 are too few
 
 
 def _near(x: Number) -> tuple[Number, Number]:
-    """(r, quarter turns) of a float32 below `_FAR`."""
+    """(r, quarter turns) of a float32 below `_THREE_PART_LIMITS`."""
     r = x
     turns, code = rounded(x, 0.6366197723675814, 0)
-    for part in _SHORT:
+    for part in _EXACT_PARTS:
         r = library("fma", turns, like(x, -part), r)
     return r, code
 
 
 def _reduced_turn(x: Number) -> tuple[Number, Number, Number]:
-    """(r, its rounding error, quarter turns) of a float64 below `_FAR`: subtracting an integer times the first part of
-    pi / 2 is exact.
+    """(r, its rounding error, quarter turns) of a float64 below `_THREE_PART_LIMITS`.
+
+    Subtracting an integer times the first part of pi / 2 is exact.
     """
     first, second, third = choose(x, *HALF_PI)
     turns, code = rounded(x, 0.6366197723675814, 0)
@@ -138,12 +139,12 @@ def _turned(sine: Number, cosine: Number, turns: Number) -> Number:
 def _of_turn(name: str, x: Number, tiny: float, combine: Callable[[Number, Number, Number], Number]) -> Number:
     """What is `made` of sin(r), cos(r) and quarter turns, except x itself for tiny x.
 
-    Beyond `_FAR`, float64 takes the C library's function.
+    Beyond `_THREE_PART_LIMITS`, float64 takes the C library's function.
     """
     usual = combine(*(_short_waves(*_near(x)) if x.width == 32 else _waves(x)))
     usual = where(absolute(x) < tiny, x, usual) if tiny else usual
     return replace_where(
-        absolute(x) >= choose(x, *_FAR),
+        absolute(x) >= choose(x, *_THREE_PART_LIMITS),
         usual,
         lambda: combine(*_short_waves(*_wrapped(x))) if x.width == 32 else lane_by_lane(name, x),
     )

@@ -12,7 +12,7 @@ from ...core.apply import apply, apply_into
 from ...core.resolve import resolved
 from ...core.tensor import Tensor
 from ...device import Layout
-from ...errors import WHOLE
+from ...errors import SINGLE_INT
 from ...ops.norm import normalization as op
 from ...ops import table as t, view
 from ...ops.norm.group_norm import group_norm as group_norm_op
@@ -93,7 +93,7 @@ def _normalized(
     name: str, x: Tensor, shape: Sequence[int], weight: Tensor | None, bias: Tensor | None
 ) -> tuple[int, ...]:
     """`shape` as a tuple. Raises unless the last dimensions of x and the weights have it."""
-    if isinstance(shape, WHOLE):
+    if isinstance(shape, SINGLE_INT):
         raise TypeError(
             f"{name}(): argument 'normalized_shape' (position 2) must be tuple of ints, not {type(shape).__name__}"
         )

@@ -15,7 +15,7 @@ from numod.dtypes import dtype as Dtype
 from ..registry import on_host
 from .shape import sizes, slices, unsqueezed
 
-_MOST = 4096  # elements; larger results are tensors
+_MAX_ELEMENTS = 4096  # of results that stay arrays; larger ones are tensors
 for _names, _function in {
     "Abs": np.abs,
     "Ceil": np.ceil,
@@ -162,13 +162,13 @@ def constant_of_shape(shape: np.ndarray, value: np.ndarray | None = None) -> obj
 def expand(x: np.ndarray, shape: np.ndarray) -> object:
     """Broadcast against a shape."""
     target = np.broadcast_shapes(x.shape, sizes(shape))
-    return np.broadcast_to(x, target).copy() if math.prod(target) <= _MOST else NotImplemented
+    return np.broadcast_to(x, target).copy() if math.prod(target) <= _MAX_ELEMENTS else NotImplemented
 
 
 @on_host("Tile")
 def tile(x: np.ndarray, *repeats: np.ndarray) -> object:
     """Copies beside each other."""
-    if len(repeats) != 1 or math.prod(sizes(repeats[0])) * x.size > _MOST:
+    if len(repeats) != 1 or math.prod(sizes(repeats[0])) * x.size > _MAX_ELEMENTS:
         return NotImplemented
     return np.tile(x, sizes(repeats[0]))
 

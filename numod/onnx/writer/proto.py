@@ -16,7 +16,7 @@ from ..symbols import Extent, Size
 from .graph import Graph, Initializer
 
 IR_VERSIONS = {17: 8, 18: 8, 19: 9, 20: 9, 21: 10, 22: 10, 23: 11}  # by opset: as low as it allows
-LARGEST = 2_000_000_000  # bytes of a protobuf message that every reader takes
+MAX_MESSAGE_BYTES = 2_000_000_000  # bytes of a protobuf message that every reader takes
 _ALIGNMENT, _SMALLEST = 4096, 1024  # of tensors in a file of their own; smaller ones stay in the model
 
 
@@ -82,7 +82,7 @@ class Model:
         with tempfile.TemporaryDirectory(prefix=f".{name}.", dir=folder) as temporary:
             placed: dict[str, tuple[str, int]] = {}
             data_name = f"{name}.data"
-            if external or self.nbytes > LARGEST:
+            if external or self.nbytes > MAX_MESSAGE_BYTES:
                 placed = self._write_data(os.path.join(temporary, data_name), data_name)
             model = self.proto(onnx, placed).SerializeToString()
             _write(os.path.join(temporary, name), [model])

@@ -27,12 +27,12 @@ LEADS = 3  # leading dimensions that the kernels support; the caller merges more
 _ROWS, _CHUNK, _KEYS = 32, 256, 192  # queries in a block, queries that share a packed block of keys, keys in a block
 _WORKERS = 8
 # below this many multiply-adds the composed form is as fast and needs no extra kernels, unless it has to mask
-_SMALL = 1 << 15
+_COMPOSED_WORK = 1 << 15
 # up to this many queries the composed form, which reads keys and values in place, is faster than packing them (decoding
 # with a key-value cache)
-_FEW = 4
-_WIDEST = 128  # largest depth and width of a head whose results fit the registers of a thread block
-_STEPS = tuple(
+_COMPOSED_QUERIES = 4
+_MAX_HEAD_DEPTH = 128  # largest depth and width of a head whose results fit the registers of a thread block
+_STRIDE_NAMES = tuple(
     f"{name}_{step}"
     for name in ("query", "key", "value", "mask")
     for step in ("first", "second", "third", "row", "column")
@@ -49,14 +49,14 @@ def suits(query: Layout, heads: int, count: int, width: int, masked: bool) -> bo
         return (
             query.dtype is dtypes.float32
             and min(work, width, depth) > 0
-            and max(depth, width) <= _WIDEST
-            and length > _FEW
+            and max(depth, width) <= _MAX_HEAD_DEPTH
+            and length > _COMPOSED_QUERIES
         )
     return (
         query.device.type == "cpu"
         and query.dtype.is_floating_point
         and min(depth, width, work) > 0
-        and (for_all_sizes.get() or (length > _FEW if work >= _SMALL else masked))
+        and (for_all_sizes.get() or (length > _COMPOSED_QUERIES if work >= _COMPOSED_WORK else masked))
     )
 
 
@@ -173,11 +173,11 @@ class _BlockedAttention(Op):
         The kernel has `arrays` array arguments. Its thread blocks divide the `rows` rows of each head.
         """
         query, value = inputs[mask_at - 3], inputs[mask_at - 1]
-        depth, width, line, runs = query.shape[-1], value.shape[-1], 64, gpu_kernels.RUNS[kernel]
+        depth, width, line, runs = query.shape[-1], value.shape[-1], 64, gpu_kernels.COLUMN_RUNS[kernel]
         constants = {
-            "LINE": line, "ACROSS": 8, "THREADS": 64, "WIDE": runs, "STEP": 32 * runs,
+            "LINE": line, "ACROSS": 8, "THREADS": 64, "COLUMN_RUNS": runs, "STEP": 32 * runs,
             "SLICE": min(line, -(-max(depth, width) // 4) * 4),
-            "DEPTHS": -(-depth // line), "PARTS": -(-width // line), "steps": _STEPS,
+            "DEPTHS": -(-depth // line), "PARTS": -(-width // line), "steps": _STRIDE_NAMES,
             "DROPPED": int(attributes[2] > 0.0), "MASKED": _mask_kind(inputs[mask_at]),
         }  # fmt: skip
         source, numbers = written_out(specialized(kernel, **constants)), _numbers(inputs, mask_at, attributes)
@@ -355,7 +355,7 @@ def _source(kernel: Callable, size: int, dropped: bool) -> str:
         "SIZE": size,
         "PANEL": tiles.VECTORS * lanes,
         "ROWS": _ROWS,
-        "steps": _STEPS,
+        "steps": _STRIDE_NAMES,
     }
     if kernel is cpu_kernels.attention_kernel:
         return specialized(kernel, **constants, CHUNK=_CHUNK, DROPPED=dropped)

@@ -3,10 +3,10 @@
 See `ops.attention`. A thread block owns LINE rows of queries (or keys) and loops over the keys (or queries), STEP at a
 time. The layout:
 - A thread accumulates 8 rows and 8 columns of a tile of results, with ACROSS threads per tile row and THREADS in all.
-  Of the scores it holds 8 rows and WIDE runs of four columns, 32 apart. One step of a product reads 8 + 8 words for 64
-  multiply-adds, 16 bytes at a time. Shared memory delivers 512 bytes to a warp in the time of 16 multiply-adds, so
-  loads and arithmetic are balanced; with half the columns, loads would dominate. A block has few threads with many
-  registers, which gives enough instruction-level parallelism.
+  Of the scores it holds 8 rows and COLUMN_RUNS runs of four columns, 32 apart. One step of a product reads 8 + 8
+  words for 64 multiply-adds, 16 bytes at a time. Shared memory delivers 512 bytes to a warp in the time of 16
+  multiply-adds, so loads and arithmetic are balanced; with half the columns, loads would dominate. A block has few
+  threads with many registers, which gives enough instruction-level parallelism.
 - A tile in shared memory has one line per step of a product. Run r of line k is stored at r ^ (k / 4 mod 8), so that
   transposed stores have two-way bank conflicts at most, and stores of weights and all loads have none.
 - Attention weights overwrite the key tile in shared memory. Three tiles of 16 KiB fit the limit of a block, and four
@@ -31,13 +31,13 @@ from ...kernel.specialize import template
 
 def attention_block(
     query, key, value, allowed, added, out, logsumexp, seed, offset, heads, second, third, length, count, depth, width,
-    steps, masked, causal, scale, dropped, *, ACROSS, DEPTHS, DROPPED, LINE, PARTS, STEP, SLICE, THREADS, WIDE,
+    steps, masked, causal, scale, dropped, *, ACROSS, DEPTHS, DROPPED, LINE, PARTS, STEP, SLICE, THREADS, COLUMN_RUNS,
 ):  # fmt: skip
     """Compute out (heads, length, width) and logsumexp (heads, length)."""
     q_tile = shared_array(SLICE * LINE, real, SHARED)
     v_tile = shared_array(LINE * LINE, real, SHARED)
     tile = shared_array(LINE * LINE, real, SHARED)
-    scores, totals = cuda.local.array(32 * WIDE, real), cuda.local.array(64 * PARTS, real)
+    scores, totals = cuda.local.array(32 * COLUMN_RUNS, real), cuda.local.array(64 * PARTS, real)
     row_sums, rescale = cuda.local.array(8, real), cuda.local.array(8, real)
     thread = int32(cuda.threadIdx.x)
     down, across = int32(thread // ACROSS), int32(thread % ACROSS)
@@ -61,7 +61,7 @@ def attention_block(
                 q_tile, LINE, query, query_at, steps.query_row, steps.query_column, length - top, depth, thread
             )
         for low in range(0, min(count, top + LINE) if causal != 0 else count, STEP):
-            for c in range(32 * WIDE):
+            for c in range(32 * COLUMN_RUNS):
                 scores[c] = 0.0
             cuda.syncthreads()
             load_tile(
@@ -74,16 +74,16 @@ def attention_block(
                     length - top, tile, key, key_at + low * steps.key_row, steps.key_row, steps.key_column, count - low,
                     depth, thread, down, across,
                 )  # fmt: skip
-            for first in written(0, 32 * WIDE, PIECE):
+            for first in written(0, 32 * COLUMN_RUNS, SCORES_PER_LOOP):
                 mask_scores(
                     scores, first, 0, top, low, length, count, allowed, added, mask_at, steps.mask_row,
                     steps.mask_column, causal, real(scale), down, across,
                 )  # fmt: skip
             cuda.syncthreads()
             for r in range(8):
-                greatest_score = scores[4 * WIDE * r]
-                for c in range(1, 4 * WIDE):
-                    greatest_score = max(greatest_score, scores[4 * WIDE * r + c])
+                greatest_score = scores[4 * COLUMN_RUNS * r]
+                for c in range(1, 4 * COLUMN_RUNS):
+                    greatest_score = max(greatest_score, scores[4 * COLUMN_RUNS * r + c])
                 tile[uintp((8 * down + r) * ACROSS + across)] = greatest_score
             cuda.syncthreads()
             if thread < LINE:
@@ -99,23 +99,23 @@ def attention_block(
             for r in range(8):
                 rescale[r] = tile[uintp(LINE * ACROSS + LINE + 8 * down + r)]
                 row_shift, total = tile[uintp(LINE * ACROSS + 8 * down + r)], real(0.0)
-                for c in range(4 * WIDE):
-                    scores[4 * WIDE * r + c] = exp(scores[4 * WIDE * r + c] - row_shift)
-                    total += scores[4 * WIDE * r + c]
+                for c in range(4 * COLUMN_RUNS):
+                    scores[4 * COLUMN_RUNS * r + c] = exp(scores[4 * COLUMN_RUNS * r + c] - row_shift)
+                    total += scores[4 * COLUMN_RUNS * r + c]
                 row_sums[r] = row_sums[r] * rescale[r] + total
             if DROPPED:
                 cuda.syncthreads()
                 draw_dropout_factors(
                     tile, 0, head * length, top, low, count, seed, offset, real(dropped), thread, down, across
                 )
-                for c in range(32 * WIDE):
+                for c in range(32 * COLUMN_RUNS):
                     scores[c] *= tile[uintp(c * THREADS + thread)]
             for part in written(PARTS):
                 for c in range(64):
                     totals[64 * part + c] *= rescale[c // 8]
             cuda.syncthreads()
-            for run in written(WIDE):
-                store_transposed(tile, 32 * LINE * run, scores, WIDE, run, down, across)
+            for run in written(COLUMN_RUNS):
+                store_transposed(tile, 32 * LINE * run, scores, COLUMN_RUNS, run, down, across)
             for part in written(PARTS):
                 if part > 0:
                     cuda.syncthreads()
@@ -150,7 +150,7 @@ def attention_block(
 def attention_backward_rows(
     d_out, query, key, value, allowed, added, out, logsumexp, d_query, deltas, seed, offset, heads, second, third,
     length, count, depth, width, steps, masked, causal, scale, dropped, *, ACROSS, DEPTHS, DROPPED, LINE, PARTS, STEP,
-    SLICE, WIDE,
+    SLICE, COLUMN_RUNS,
 ):  # fmt: skip
     """Compute d_query (heads, length, depth) and deltas (heads, length) = rowsum(d_out * out).
 
@@ -161,8 +161,8 @@ def attention_backward_rows(
     d_out_tile = shared_array(SLICE * LINE, real, SHARED)
     tile = shared_array(LINE * LINE, real, SHARED)
     scores, d_scores, totals = (
-        cuda.local.array(32 * WIDE, real),
-        cuda.local.array(32 * WIDE, real),
+        cuda.local.array(32 * COLUMN_RUNS, real),
+        cuda.local.array(32 * COLUMN_RUNS, real),
         cuda.local.array(64 * DEPTHS, real),
     )
     thread = int32(cuda.threadIdx.x)
@@ -199,7 +199,7 @@ def attention_backward_rows(
         if PARTS == 1:
             load_tile_transposed(d_out_tile, LINE, d_out, d_out_at, width, 1, length - top, width, thread)
         for low in range(0, min(count, top + LINE) if causal != 0 else count, STEP):
-            for c in range(32 * WIDE):
+            for c in range(32 * COLUMN_RUNS):
                 scores[c], d_scores[c] = 0.0, 0.0
             for part in written(DEPTHS):
                 multiply_part(
@@ -218,7 +218,7 @@ def attention_backward_rows(
                 draw_dropout_factors(
                     tile, 0, head * length, top, low, count, seed, offset, real(dropped), thread, down, across
                 )
-            for first in written(0, 32 * WIDE, PIECE):
+            for first in written(0, 32 * COLUMN_RUNS, SCORES_PER_LOOP):
                 mask_scores(
                     scores, first, 0, top, low, length, count, allowed, added, mask_at, steps.mask_row,
                     steps.mask_column, causal, real(scale), down, across,
@@ -227,7 +227,7 @@ def attention_backward_rows(
                     scores, d_scores, tile, first, 0, head * length, top, length, real(scale), logsumexp, deltas,
                     thread, down, across,
                 )  # fmt: skip
-            for run in written(WIDE):  # d_scores of 32 keys, and these keys, share a tile
+            for run in written(COLUMN_RUNS):  # d_scores of 32 keys, and these keys, share a tile
                 for part in written(DEPTHS):
                     accumulate(
                         totals, part, tile, d_scores, run, key, key_at + (low + 32 * run) * steps.key_row,
@@ -243,7 +243,7 @@ def attention_backward_rows(
 def attention_backward_columns(
     d_out, query, key, value, allowed, added, deltas, logsumexp, d_key, d_value, seed, offset, heads, second, third,
     length, count, depth, width, steps, masked, causal, scale, dropped, *, ACROSS, DEPTHS, DROPPED, LINE, PARTS, STEP,
-    SLICE, WIDE,
+    SLICE, COLUMN_RUNS,
 ):  # fmt: skip
     """Compute d_key (heads, count, depth) = d_scores^T query and d_value (heads, count, width) = p^T d_out.
 
@@ -253,7 +253,7 @@ def attention_backward_columns(
     k_tile = shared_array(SLICE * LINE, real, SHARED)
     v_tile = shared_array(SLICE * LINE, real, SHARED)
     tile = shared_array(LINE * LINE, real, SHARED)
-    scores, d_scores = cuda.local.array(32 * WIDE, real), cuda.local.array(32 * WIDE, real)
+    scores, d_scores = cuda.local.array(32 * COLUMN_RUNS, real), cuda.local.array(32 * COLUMN_RUNS, real)
     key_totals, value_totals = cuda.local.array(64 * DEPTHS, real), cuda.local.array(64 * PARTS, real)
     thread = int32(cuda.threadIdx.x)
     down, across = int32(thread // ACROSS), int32(thread % ACROSS)
@@ -280,7 +280,7 @@ def attention_backward_columns(
             )
         for top in range(low if causal != 0 else 0, length, STEP):
             d_out_at, rows_at = (head * length + top) * width, query_at + top * steps.query_row
-            for c in range(32 * WIDE):
+            for c in range(32 * COLUMN_RUNS):
                 scores[c], d_scores[c] = 0.0, 0.0
             for part in written(DEPTHS):
                 multiply_part(
@@ -297,7 +297,7 @@ def attention_backward_columns(
                 draw_dropout_factors(
                     tile, 1, head * length, top, low, count, seed, offset, real(dropped), thread, down, across
                 )
-            for first in written(0, 32 * WIDE, PIECE):
+            for first in written(0, 32 * COLUMN_RUNS, SCORES_PER_LOOP):
                 mask_scores(
                     scores, first, 1, top, low, length, count, allowed, added, mask_at, steps.mask_row,
                     steps.mask_column, causal, real(scale), down, across,
@@ -306,7 +306,7 @@ def attention_backward_columns(
                     scores, d_scores, tile, first, 1, head * length, top, length, real(scale), logsumexp, deltas,
                     thread, down, across,
                 )  # fmt: skip
-            for run in written(WIDE):  # of 32 queries
+            for run in written(COLUMN_RUNS):  # of 32 queries
                 for part in written(PARTS):
                     accumulate(
                         value_totals, part, tile, scores, run, d_out, d_out_at + 32 * run * width, width, 1,
@@ -332,14 +332,14 @@ def attention_backward_columns(
 @template
 def mask_scores(
     scores, first, transposed, top, low, length, count, allowed, added, at, row_step, column_step, causal, scale, down,
-    across, *, LINE, MASKED, WIDE,
+    across, *, LINE, MASKED, COLUMN_RUNS,
 ):  # fmt: skip
-    """Scale and mask PIECE scores from `first` on.
+    """Scale and mask SCORES_PER_LOOP scores from `first` on.
 
     Scores become -inf where the mask forbids them, outside the matrix, and if `causal` where the key comes after the
     query. If `transposed`, a thread's rows are keys.
     """
-    for r in range(first // (4 * WIDE), (first + PIECE) // (4 * WIDE)):
+    for r in range(first // (4 * COLUMN_RUNS), (first + SCORES_PER_LOOP) // (4 * COLUMN_RUNS)):
         line = 8 * down + r
         if transposed:  # the columns are queries
             begin, end, last = (
@@ -352,8 +352,8 @@ def mask_scores(
             begin, end, last = 0, min(count, top + line + 1 if causal != 0 else count) - low, count - low - 1
             index, step = at + min(top + line, length - 1) * row_step + low * column_step, column_step
         begin, end = int32(min(max(begin, 0), LINE)), int32(min(max(end, 0), LINE))
-        for c in range(4 * WIDE):
-            element, position = 4 * WIDE * r + c, int32(4 * across + c % 4 + c // 4 * 32)
+        for c in range(4 * COLUMN_RUNS):
+            element, position = 4 * COLUMN_RUNS * r + c, int32(4 * across + c % 4 + c // 4 * 32)
             score = scores[element] * scale
             if MASKED == 1:
                 score = score if allowed[uintp(index + min(position, last) * step)] != 0 else real(-1e400)
@@ -364,14 +364,14 @@ def mask_scores(
 
 @template
 def draw_dropout_factors(
-    tile, transposed, head_at, top, low, count, seed, offset, p, thread, down, across, *, THREADS, WIDE
+    tile, transposed, head_at, top, low, count, seed, offset, p, thread, down, across, *, THREADS, COLUMN_RUNS
 ):
     """tile[c * THREADS + thread] = the factor of this thread's weight c: 0 with probability p, else 1 / (1 - p).
 
     Not unrolled, because the code of a random number is long.
     """
-    for c in range(32 * WIDE):
-        line, position = 8 * down + c // (4 * WIDE), 4 * across + c % 4 + c % (4 * WIDE) // 4 * 32
+    for c in range(32 * COLUMN_RUNS):
+        line, position = 8 * down + c // (4 * COLUMN_RUNS), 4 * across + c % 4 + c % (4 * COLUMN_RUNS) // 4 * 32
         row, column = (top + position, low + line) if transposed else (top + line, low + position)
         tile[uintp(c * THREADS + thread)] = (
             real(0.0) if random_uniform(seed, offset, (head_at + row) * count + column) < p else 1.0 / (1.0 - p)
@@ -381,12 +381,15 @@ def draw_dropout_factors(
 @template
 def softmax_backward(
     scores, d_scores, factors, first, transposed, head_at, top, length, scale, logsumexp, deltas, thread, down, across,
-    *, DROPPED, THREADS, WIDE,
+    *, DROPPED, THREADS, COLUMN_RUNS,
 ):  # fmt: skip
-    """Turn PIECE masked scores into attention weights, and gradients of weights (in d_scores) into d_scores."""
-    for r in range(first // (4 * WIDE), (first + PIECE) // (4 * WIDE)):
-        for c in range(4 * WIDE):
-            element, row = 4 * WIDE * r + c, top + (4 * across + c % 4 + c // 4 * 32 if transposed else 8 * down + r)
+    """Replace SCORES_PER_LOOP masked scores by attention weights, and gradients of weights by those of scores."""
+    for r in range(first // (4 * COLUMN_RUNS), (first + SCORES_PER_LOOP) // (4 * COLUMN_RUNS)):
+        for c in range(4 * COLUMN_RUNS):
+            element, row = (
+                4 * COLUMN_RUNS * r + c,
+                top + (4 * across + c % 4 + c // 4 * 32 if transposed else 8 * down + r),
+            )
             index = uintp(head_at + min(row, length - 1))
             weight = exp(scores[element] - logsumexp[index])
             factor = factors[uintp(element * THREADS + thread)] if DROPPED else real(1.0)
@@ -421,7 +424,7 @@ def multiply_tiles(totals, at, left, left_at, right, right_at, runs, wide, down,
 @template
 def multiply_part(
     scores, part, is_loaded, left_tile, left, left_at, left_row, left_column, rows, tile, right, right_at, right_row,
-    right_column, lines, depth, thread, down, across, *, LINE, STEP, SLICE, WIDE,
+    right_column, lines, depth, thread, down, across, *, LINE, STEP, SLICE, COLUMN_RUNS,
 ):  # fmt: skip
     """scores += left (`rows` rows) @ right (`lines` lines) transposed, over one part of the inner dimension.
 
@@ -438,12 +441,12 @@ def multiply_part(
         thread,
     )  # fmt: skip
     cuda.syncthreads()
-    multiply_tiles(scores, 0, left_tile, 0, tile, 0, SLICE // 4, WIDE, down, across)
+    multiply_tiles(scores, 0, left_tile, 0, tile, 0, SLICE // 4, COLUMN_RUNS, down, across)
 
 
 @template
 def accumulate(
-    totals, part, tile, values, run, x, at, line_step, step, lines, width, thread, down, across, *, LINE, WIDE
+    totals, part, tile, values, run, x, at, line_step, step, lines, width, thread, down, across, *, LINE, COLUMN_RUNS
 ):
     """totals of a part += 32 columns of the matrix in `values`, transposed, @ 32 rows of x.
 
@@ -451,7 +454,7 @@ def accumulate(
     """
     cuda.syncthreads()
     if part == 0:
-        store_transposed(tile, 0, values, WIDE, run, down, across)
+        store_transposed(tile, 0, values, COLUMN_RUNS, run, down, across)
     load_tile(tile, 32 * LINE, 32, x, at + part * LINE * step, line_step, step, lines, width - part * LINE, thread)
     cuda.syncthreads()
     multiply_tiles(totals, 64 * part, tile, 0, tile, 32 * LINE, runs_of_four(lines, 32), 2, down, across)
@@ -552,6 +555,6 @@ def runs_of_four(remaining, most):
 
 
 # Scores of a thread per loop. A longer loop is not unrolled, and its array would leave the registers.
-PIECE = 16
-# runs of four score columns per thread (WIDE), as registers allow
-RUNS = {attention_block: 2, attention_backward_rows: 1, attention_backward_columns: 1}
+SCORES_PER_LOOP = 16
+# runs of four score columns per thread (COLUMN_RUNS), as registers allow
+KERNEL_COLUMN_RUNS = {attention_block: 2, attention_backward_rows: 1, attention_backward_columns: 1}

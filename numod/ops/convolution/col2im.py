@@ -20,20 +20,22 @@ from ...kernel.specialize import specialized
 from ..matmul.matmul import matmul
 from .direct import launcher
 
-_PRICE = 55  # cost of writing a sum and adding it, in products
-_TABLE = 400  # cost of the implicit GEMM's search for each tap of a phase, in products
-_MARGIN = 1.3  # minimum ratio of the estimated costs
-_FEW = 2  # channels up to which the tiles of the implicit GEMM have single rows
-_MOST = 1 << 24  # maximum number of sums
+_SUM_COST = 55  # cost of writing a sum and adding it, in products
+_TAP_COST = 400  # cost of the implicit GEMM's search for each tap of a phase, in products
+_MIN_COST_RATIO = 1.3  # minimum ratio of the estimated costs
+_SINGLE_ROW_CHANNELS = 2  # channels up to which the tiles of the implicit GEMM have single rows
+_MAX_SUMS = 1 << 24
 
 
 def pays(x: tuple, weight: tuple, result: tuple, stride: tuple, groups: int, tile_rows: int) -> bool:
     """Whether this is expected to be faster than the implicit GEMM."""
     channels, features, phases = weight[1], weight[0] // groups, prod(stride)
     sums = x[0] * groups * prod(weight[1:]) * prod(result[2:])
-    padded = 1 if channels <= _FEW else -(-channels // tile_rows) * tile_rows / channels
-    by_grid = sums * features * padded * prod(x[2:]) / (phases * prod(result[2:])) + _TABLE * phases * prod(weight[2:])
-    return sums <= _MOST and not for_all_sizes.get() and by_grid > _MARGIN * sums * (features + _PRICE)
+    padded = 1 if channels <= _SINGLE_ROW_CHANNELS else -(-channels // tile_rows) * tile_rows / channels
+    by_grid = sums * features * padded * prod(x[2:]) / (phases * prod(result[2:])) + _TAP_COST * phases * prod(
+        weight[2:]
+    )
+    return sums <= _MAX_SUMS and not for_all_sizes.get() and by_grid > _MIN_COST_RATIO * sums * (features + _SUM_COST)
 
 
 def transpose_by_window(g, transposed, images, groups, features, windows):

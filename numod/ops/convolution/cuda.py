@@ -11,14 +11,14 @@ from math import prod
 from ...device import Layout
 from ...kernel import bind, block, tensor_cores
 from ...kernel.library.direct import Geometry
-from ..matmul.split_k import BUSY, divisor, in_parts
+from ..matmul.split_k import FULL_GPU_BLOCKS, divisor, in_parts
 
-_RUN, _POSITIONS = 256, 512  # minimum number of terms that a block sums; for the gradient of a weight
+_MIN_TERMS, _MIN_WEIGHT_TERMS = 256, 512  # minimum number of terms that a block sums; for the gradient of a weight
 
 
 def fits(x: tuple, result: tuple) -> bool:
     """Whether tensors of these shapes have few enough elements for these kernels."""
-    return 0 not in result and max(prod(x), prod(result)) < block.SHORT
+    return 0 not in result and max(prod(x), prod(result)) < block.OFFSET32_LIMIT
 
 
 def block_launcher(name: str, out: Layout, numbers: Geometry) -> tuple[Callable, tuple]:
@@ -35,9 +35,9 @@ def block_launcher(name: str, out: Layout, numbers: Geometry) -> tuple[Callable,
         "convolution_weight": (features, channels * taps, images * positions),
     }[name]  # fmt: skip
     positional = name == "convolution_weight"
-    max_parts = -(-inner // (8 if out.device.backend.SIMULATED else _POSITIONS if positional else _RUN))
+    max_parts = -(-inner // (8 if out.device.backend.SIMULATED else _MIN_WEIGHT_TERMS if positional else _MIN_TERMS))
     tile = tensor_cores.choose(out, rows, columns, groups * max_parts)
-    parts = max(1, min(-(-BUSY // block.tiles(tile, groups, rows, columns)), max_parts))
+    parts = max(1, min(-(-FULL_GPU_BLOCKS // block.tiles(tile, groups, rows, columns)), max_parts))
     parts = parts if positional else divisor(inner // taps, parts)
     inner = -(-inner // parts)
     constants = (parts * groups, rows, columns, inner, *numbers)

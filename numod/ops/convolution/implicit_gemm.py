@@ -26,7 +26,7 @@ from ..matmul.epilogue import Epilogue
 from .direct import geometry, launcher
 from .implicit_gemm_forward import forward_grid
 from .implicit_gemm_input import input_grid
-from .implicit_gemm_plan import UNSPLIT, FEW_ROWS, PACKED_ROWS, WORKERS, round_up, cut
+from .implicit_gemm_plan import UNSPLIT_DEPTH, FEW_ROWS, PACKED_ROWS, WORKERS, round_up, cut
 from .implicit_gemm_weight import weight_grid, weight_lines, weight_whole
 
 
@@ -127,7 +127,7 @@ def _grid_kernel(
         plan = plan._replace(rows=rows, tasks=-(-taps // rows))
     plan = plan._replace(size=plan.size + 2 * tiles.LINE * lanes)
     tile_size, elements = lanes * (tiles.LINE if few else tile_rows * tiles.VECTORS), features * prod(weight[2:])
-    if plan.deep < UNSPLIT:
+    if plan.deep < UNSPLIT_DEPTH:
         row_tiles = -(-(channels if backward else features) // tile_rows)
         tile_size *= row_tiles * (-(-plan.run // (tiles.VECTORS * lanes)) + 1)
     columns = weight[-1] + plan.variants, index

@@ -16,7 +16,7 @@ from ..matmul.tiled import tiled_launcher
 
 
 # size of a weight up to which every image reads it again; the implicit GEMM reads it once for several images
-_AGAIN = 1 << 18
+_REREAD_WEIGHT_SIZE = 1 << 18
 
 
 def product_launcher(
@@ -35,7 +35,7 @@ def product_launcher(
         or positions < tiles.host().lanes(out.storage.itemsize)
     ):
         return None
-    if (x[0] > 1 or for_all_sizes.get()) and prod(weight) > _AGAIN and not back:
+    if (x[0] > 1 or for_all_sizes.get()) and prod(weight) > _REREAD_WEIGHT_SIZE and not back:
         return None
     shape, steps, inner = (
         ((channels, features), (1, channels), features) if back else ((features, channels), (channels, 1), channels)

@@ -31,16 +31,16 @@ from ...kernel.specialize import specialized
 from ..matmul.epilogue import Epilogue
 from .direct import geometry, launcher
 
-_TILES = 1 << 17  # elements of the transformed tiles of a task: they stay in the second-level cache
+_TASK_TILES_SIZE = 1 << 17  # elements of the transformed tiles of a task: they stay in the second-level cache
 # limits for transforming all tiles before the weights: most elements of the tiles, which stay in the shared cache, and
 # least number of channels times features
-_WHOLE, _LARGE = 1 << 20, 1 << 15
-_FEATURES = 16  # features computed at a time
-_DEPTH = 32  # products that are summed before they are added to the total: short sums have small errors
-_SUMMED = 96  # approximate number of tiles that are summed at a time for the gradient of a weight
+_ALL_TILES_MAX_SIZE, _ALL_TILES_MIN_WEIGHT = 1 << 20, 1 << 15
+_FEATURES_PER_STEP = 16  # features computed at a time
+_PRODUCTS_PER_SUM = 32  # products that are summed before they are added to the total: short sums have small errors
+_TILES_PER_SUM = 96  # approximate number of tiles that are summed at a time for the gradient of a weight
 # elements of the transformed tiles that threads prepare before they multiply them; starting threads more often would
 # cost more than the cache saves
-_TOGETHER = 1 << 20
+_PREPARED_SIZE = 1 << 20
 _WORKERS = 8  # as in `implicit_gemm`
 
 
@@ -224,9 +224,9 @@ def fits(x: tuple, weight: tuple, out: Layout, attributes: tuple) -> bool:
     features, channels = weight[:2]
     return (
         plain
-        and features % _FEATURES == channels % _FEATURES == 0
-        and features * channels <= _WHOLE // 2
-        and 16 * max(features, channels) * x[3] <= 2 * _WHOLE
+        and features % _FEATURES_PER_STEP == channels % _FEATURES_PER_STEP == 0
+        and features * channels <= _ALL_TILES_MAX_SIZE // 2
+        and 16 * max(features, channels) * x[3] <= 2 * _ALL_TILES_MAX_SIZE
     )
 
 
@@ -242,8 +242,8 @@ def transform_weight(weight, taps, blocks, channels, taps_step, *, FEATURES, LAN
 def weight_transformer(weight: Layout) -> tuple[Callable, tuple, int]:
     """(launcher, constants, size of the result) of the kernel that transforms a weight ahead of convolutions."""
     features, channels = weight.shape[:2]
-    blocks, taps_step, array = features // _FEATURES, _taps_step(channels), f"{weight.storage.name}[]"
-    source = specialized(transform_weight, FEATURES=_FEATURES, LANES=_lanes())
+    blocks, taps_step, array = features // _FEATURES_PER_STEP, _taps_step(channels), f"{weight.storage.name}[]"
+    source = specialized(transform_weight, FEATURES=_FEATURES_PER_STEP, LANES=_lanes())
     run = bind.launcher(
         weight.device, "spread_weight", source, f"{array}, {array}, int64, int64, int64", weight.dtype, weight.size * 8
     )
@@ -272,8 +272,8 @@ def winograd_launcher(
     )
     kernel = winograd_weight_kernel if on_weight else winograd_kernel
     sizes_of_tiles = {
-        "FEATURES": _FEATURES,
-        "DEPTH": _DEPTH,
+        "FEATURES": _FEATURES_PER_STEP,
+        "DEPTH": _PRODUCTS_PER_SUM,
         "TILE_ROWS": tiles.host().rows,
         "LANES": _lanes(),
         "SIZE": storage.itemsize,
@@ -321,9 +321,9 @@ def _of_result(
         )
     high, wide = (-(-size // 2) for size in result[2:])
     whole = x[0] * high
-    single_task = 16 * channels * whole * wide <= _WHOLE and channels * features >= _LARGE
-    shares = min(_WORKERS, features // _FEATURES) if single_task else 1
-    sets = 1 if single_task else -(-whole // max(1, _TILES // (16 * channels * wide)))
+    single_task = 16 * channels * whole * wide <= _ALL_TILES_MAX_SIZE and channels * features >= _ALL_TILES_MIN_WEIGHT
+    shares = min(_WORKERS, features // _FEATURES_PER_STEP) if single_task else 1
+    sets = 1 if single_task else -(-whole // max(1, _TASK_TILES_SIZE // (16 * channels * wide)))
     rows = -(-whole // sets)
     tasks = -(-whole // rows) * shares
     workers, line = min(_WORKERS, tasks), 2 * _ceil(wide, lanes) + 2
@@ -331,7 +331,7 @@ def _of_result(
     taps_step, tiles_step, step = (
         _taps_step(channels),
         channels * columns + lanes,
-        _FEATURES * columns + lanes,
+        _FEATURES_PER_STEP * columns + lanes,
     )  # whole pages would share lines of the cache
     plan = TilePlan(
         workers,
@@ -351,7 +351,7 @@ def _of_result(
         step,
     )
     sizes = (
-        16 * (workers if single_task else features // _FEATURES) * taps_step,
+        16 * (workers if single_task else features // _FEATURES_PER_STEP) * taps_step,
         16 * (1 if single_task else workers) * tiles_step,
         16 * workers * step,
         workers * lines_size,
@@ -362,13 +362,17 @@ def _of_result(
 def _of_weight(x: tuple, weight: tuple, result: tuple, attributes: tuple) -> tuple[tuple, NamedTuple, Geometry]:
     """Sizes of scratch memory, the plan and the geometry."""
     (features, channels), (high, wide), lanes = weight[:2], [-(-size // 2) for size in result[2:]], _lanes()
-    whole, blocks, columns = x[0] * high, features // _FEATURES, channels + lanes
-    rows = -(-whole // -(-whole // max(1, _SUMMED // wide)))
+    whole, blocks, columns = x[0] * high, features // _FEATURES_PER_STEP, channels + lanes
+    rows = -(-whole // -(-whole // max(1, _TILES_PER_SUM // wide)))
     chunks = -(-whole // rows)
     workers = min(_WORKERS, blocks)
     lines_size = (2 * min(rows, high) + 2) * (2 * wide + 2) * lanes
-    taps_step, tiles_step, step = _FEATURES * rows * wide + lanes, rows * wide * columns, _FEATURES * columns
-    together = max(1, min(chunks, _TOGETHER // (16 * (blocks * taps_step + tiles_step))))
+    taps_step, tiles_step, step = (
+        _FEATURES_PER_STEP * rows * wide + lanes,
+        rows * wide * columns,
+        _FEATURES_PER_STEP * columns,
+    )
+    together = max(1, min(chunks, _PREPARED_SIZE // (16 * (blocks * taps_step + tiles_step))))
     sizes = (
         16 * together * blocks * taps_step,
         16 * together * tiles_step,
@@ -383,7 +387,7 @@ def _of_weight(x: tuple, weight: tuple, result: tuple, attributes: tuple) -> tup
 
 
 def _taps_step(channels: int) -> int:
-    return _FEATURES * channels + _lanes()
+    return _FEATURES_PER_STEP * channels + _lanes()
 
 
 def _lanes() -> int:

@@ -19,19 +19,19 @@ from ...kernel.registers.primitives import columns_in, columns_out, from_half, r
 from ...kernel.specialize import specialized
 from ...kernel.scalar import inlined_scalar
 
-_LONGEST = 4096  # complex numbers per row; a group of longer rows would not stay in the L2 cache
+_MAX_ROW = 4096  # complex numbers per row; a group of longer rows would not stay in the L2 cache
 # registers after the real or imaginary parts: one for the last number of half a spectrum, the others so that the parts
 # do not map to the same sets of a cache
-SPARE = 18
+SPARE_REGISTERS = 18
 _WORKERS = 16
 
 
 def rows_kernel(x, roots, work, out, outer, n, inner, workers, inverse, scale, *, LANES):
     """out (outer, n, inner) = the scaled transforms of complex x along n.
 
-    work (workers, 4, n + SPARE, LANES) is scratch. The last group of rows overlaps the one before.
+    work (workers, 4, n + SPARE_REGISTERS, LANES) is scratch. The last group of rows overlaps the one before.
     """
-    part_size, rows = (n + SPARE) * LANES, outer if inner == 1 else inner
+    part_size, rows = (n + SPARE_REGISTERS) * LANES, outer if inner == 1 else inner
     groups = (rows + LANES - 1) // LANES
     for worker in parallel_range(workers):
         work_at = int64(worker) * 4 * part_size
@@ -63,7 +63,7 @@ def real_to_half_kernel(x, roots, work, out, outer, n, workers, scale, *, LANES)
 
     Pairs of elements are transformed as complex numbers. work: as in `rows_kernel`.
     """
-    part_size = (n + SPARE) * LANES
+    part_size = (n + SPARE_REGISTERS) * LANES
     for worker in parallel_range(workers):
         work_at = int64(worker) * 4 * part_size
         for group in range(int64(worker), (outer + LANES - 1) // LANES, workers):
@@ -90,7 +90,7 @@ def half_to_real_kernel(x, roots, work, out, outer, n, workers, scale, *, LANES)
 
     The imaginary parts of the first and last numbers of a row count as 0.
     """
-    part_size = (n + SPARE) * LANES
+    part_size = (n + SPARE_REGISTERS) * LANES
     for worker in parallel_range(workers):
         work_at = int64(worker) * 4 * part_size
         for group in range(int64(worker), (outer + LANES - 1) // LANES, workers):
@@ -191,14 +191,14 @@ def _launcher(
 ) -> Callable | None:
     """A function that transforms rows of n elements; None for sizes that this kernel does not support."""
     lanes, storage = _lanes(kind), kind.to_real().storage
-    if storage.itemsize < 4 or 2 * n % lanes or not lanes <= n <= _LONGEST or rows < lanes or not _has_stages(n):
+    if storage.itemsize < 4 or 2 * n % lanes or not lanes <= n <= _MAX_ROW or rows < lanes or not _has_stages(n):
         return None
     workers = min(_WORKERS, tasks)
     text = specialized(kernel, LANES=lanes)
     numbers = (*sizes, workers, *extra_numbers)
     signature = bind.signature(*[storage] * 4, numbers=len(numbers), others=("float64",))
     run = bind.launcher(device, "fourier_rows", text, signature, kind.to_real(), 8 * tasks * lanes * n)
-    scratch_sizes, scratch = ((4 * workers * (n + SPARE) * lanes, storage),), device.backend.scratch
+    scratch_sizes, scratch = ((4 * workers * (n + SPARE_REGISTERS) * lanes, storage),), device.backend.scratch
 
     def launch(source: np.ndarray, target: np.ndarray) -> None:
         (work,) = scratch(scratch_sizes)

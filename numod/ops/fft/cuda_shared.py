@@ -17,12 +17,12 @@ from ...dtypes import dtype as DType
 from ...kernel import bind
 
 # minimum length of a row for which a thread block pays off; bytes of shared memory per block
-_LEAST, _SHARED = 32, 48 << 10
+_MIN_LENGTH, _SHARED_BYTES = 32, 48 << 10
 
 
 def fits(length: int, factors: list[int], kind: DType) -> bool:
     """Whether this kernel can transform rows of `length` complex numbers."""
-    return bool(factors) and length >= _LEAST and 2 * length * kind.itemsize <= _SHARED
+    return bool(factors) and length >= _MIN_LENGTH and 2 * length * kind.itemsize <= _SHARED_BYTES
 
 
 def launcher(

@@ -30,7 +30,7 @@ from ..op import Op, Plan, single_device
 
 _TAPS = {"nearest": 1, "bilinear": 2, "bicubic": 4}
 _PADDINGS = {"zeros": 0, "border": 1, "reflection": 2}
-_RUN = 64  # samples whose tap tables are computed at a time, for all channels
+_TABLE_SAMPLES = 64  # samples whose tap tables are computed at a time, for all channels
 # iterations of the parallel loop, each with its own tables, and channels per task for which tables are recomputed
 _WORKERS, _CHANNELS = 16, 4
 
@@ -319,7 +319,7 @@ def _plan(
     mode, padding, corners, orders = attributes
     (images, channels, *sizes), samples, taps = shape, prod(grid.shape[1:-1]), _TAPS[mode]
     axes, count, on_gpu, backend = len(sizes), taps ** len(sizes), out.device.backend.is_gpu, out.device.backend
-    run = 1 if on_gpu else _RUN
+    run = 1 if on_gpu else _TABLE_SAMPLES
     if kernel is not spread_kernel:
         units = images * -(-samples // run)
     elif on_gpu:

@@ -45,8 +45,8 @@ from .max_pool_kernels import (
 
 _WORKERS = 8  # iterations of the parallel loop, each with its own folded lines
 # output lines between the two passes: long enough for the stores of one to reach the cache before the other loads them
-_BLOCK = 8
-_AHEAD = 4  # windows of a line that a GPU thread loads before it compares them, at most
+_BLOCK_LINES = 8
+_WINDOWS_PER_LOAD = 4  # windows of a line that a GPU thread loads before it compares them, at most
 _INDEX = np.dtype(np.int64)
 
 
@@ -87,8 +87,13 @@ class _Pool(Op):
         work = pool.planes * max(windows * pool.kernel_d * pool.kernel_h * pool.kernel_w, size)
         if kernel is place_gradient_elements:
             # the number of windows that contain one of four neighbours
-            window_count = (3 + (pool.kernel_w - 1) * pool.step_w) // pool.stride_w + 1 if pool.stride_w else _AHEAD
-            kernel, work = partial(kernel, AHEAD=min(window_count, _AHEAD), **_fixed(pool)), pool.planes * size // 4
+            window_count = (
+                (3 + (pool.kernel_w - 1) * pool.step_w) // pool.stride_w + 1 if pool.stride_w else _WINDOWS_PER_LOAD
+            )
+            kernel, work = (
+                partial(kernel, AHEAD=min(window_count, _WINDOWS_PER_LOAD), **_fixed(pool)),
+                pool.planes * size // 4,
+            )
         run = bind.launcher(results[0].device, self.name, specialized(kernel), signature, results[0].dtype, work, flags)
         count, make = len(arrays), results[0].device.backend.scratch if scratch else None
 
@@ -102,9 +107,12 @@ class _Pool(Op):
         window, stride, padding, step = (attribute[-1] for attribute in attributes[:4])
         sizes = _three(attributes[4], 1)
         workers, size = min(_WORKERS, prod(x.shape[: -len(attributes[0])]) * sizes[0] * sizes[1]), x.storage.itemsize
-        margin = max(pool_rows.MARGIN // size, padding)
+        margin = max(pool_rows.MARGIN_BYTES // size, padding)
         line = margin + pool_rows.reach(tiles.host().lanes(size), x.shape[-1], sizes[2], stride, window, step)
-        return (workers, line, margin), ((workers * _BLOCK * line, x.storage), (3 * (sizes[0] + sizes[1]), _INDEX))
+        return (workers, line, margin), (
+            (workers * _BLOCK_LINES * line, x.storage),
+            (3 * (sizes[0] + sizes[1]), _INDEX),
+        )
 
 
 def _three(values: tuple, filler: int) -> tuple[int, ...]:
@@ -126,7 +134,7 @@ def _by_lines(kernel: Callable, kind: str, attributes: tuple) -> Callable:
     """A kernel that computes whole rows, specialised for a stride and kind of windows."""
     stride = attributes[1][-1]
     primitive = fold_windows(kind, (stride or 1) if stride in (0, *pool_rows.STRIDES) else "any")
-    return partial(kernel, fold_windows_of_row=primitive, BLOCK=_BLOCK, REGULAR=stride != 0)
+    return partial(kernel, fold_windows_of_row=primitive, BLOCK=_BLOCK_LINES, REGULAR=stride != 0)
 
 
 def _replaced(shape: tuple, sizes: tuple) -> tuple[int, ...]:

@@ -17,8 +17,9 @@ from ..op import Op, Plan, BackwardPlan, single_device
 from ..pointwise import plan_loop
 
 
-# size of a result up to which one kernel copies several tensors: _AT_ONCE, or all if there are at most _FEW
-_SMALL, _AT_ONCE, _FEW = 1 << 16, 8, 4
+# size of a result up to which one kernel copies several tensors: all if there are at most _MAX_TENSORS, else
+# _TENSORS_PER_KERNEL at a time
+_JOINED_SIZE, _TENSORS_PER_KERNEL, _MAX_TENSORS = 1 << 16, 8, 4
 
 
 class Cat(Op):
@@ -44,7 +45,7 @@ class Cat(Op):
         out = layout(shape, result, single_device("cat", list(arguments)))
         if (
             len(arguments) > 1
-            and out.size <= _SMALL
+            and out.size <= _JOINED_SIZE
             and not out.device.backend.is_gpu
             and all(argument.dense and argument.dtype is result for argument in arguments)
         ):
@@ -120,7 +121,7 @@ def _small_join(out: Layout, dim: int, sizes: list[int]) -> Plan:
     """The plan of a join of small dense tensors: a launch copies several, since launches would dominate."""
     outer = prod(out.shape[:dim])
     inner = prod(out.shape[dim + 1 :])
-    at_once = len(sizes) if len(sizes) <= _FEW else _AT_ONCE
+    at_once = len(sizes) if len(sizes) <= _MAX_TENSORS else _TENSORS_PER_KERNEL
     signature = bind.signature(*[out] * (at_once + 1), numbers=at_once + 3)
     run = bind.launcher(out.device, "join", _join_text(at_once), signature, out.dtype, out.size)
     launches, lengths = [], [n * inner for n in sizes]

@@ -30,9 +30,10 @@ from ..reduce.softmax import split
 
 _PARTS = 16  # runs of indices that are divided among threads
 # dtypes with atomic additions on a GPU; float16 and bfloat16 are added as float32
-_ATOMIC = (dtypes.int32, dtypes.int64, dtypes.float32, dtypes.float64)
-SHORT = (dtypes.int8, dtypes.int16, dtypes.uint8)
-_FEW, _FILLING = 32, 1 << 16  # writes per column that one thread can make, and number of columns that fill a GPU
+_ATOMIC_DTYPES = (dtypes.int32, dtypes.int64, dtypes.float32, dtypes.float64)
+SHORT_DTYPES = (dtypes.int8, dtypes.int16, dtypes.uint8)
+_WRITES_PER_THREAD = 32  # writes to a column that one GPU thread can make
+_FULL_GPU_COLUMNS = 1 << 16  # columns that fill a GPU
 # 1 to warn, 2 to raise; set by `numod.use_deterministic_algorithms`, which also drops all plans
 deterministic = 0
 
@@ -348,11 +349,11 @@ class Scatter(Op):
         ordered, unordered = self.kernels
         on_gpu, work = x.device.backend.is_gpu, source.size
         # sums of integers do not depend on the order
-        if on_gpu and self.adds and x.dtype in _ATOMIC and not (deterministic and x.dtype.is_floating_point):
+        if on_gpu and self.adds and x.dtype in _ATOMIC_DTYPES and not (deterministic and x.dtype.is_floating_point):
             text = _atomic(unordered, add_value)
         elif on_gpu and self.adds and x.dtype.is_complex and not deterministic:
             return Plan(into[0], self._by_parts(x, source, unordered), (outer, n, 2 * inner, sizes[3]))
-        elif on_gpu and (x.dtype in SHORT or not self.adds) and few_columns(*sizes):
+        elif on_gpu and (x.dtype in SHORT_DTYPES or not self.adds) and few_columns(*sizes):
             kind = np.dtype(np.int64 if not self.adds and source.size >= 1 << 31 else np.int32)
             writes = (load_wide, add_wide, store_narrow) if self.adds else (clear_last, find_last, put_last)
             return Plan(into[0], self._in_three(x, source, unordered, kind, writes), sizes)
@@ -507,7 +508,7 @@ def columns(x: Layout, inner: int) -> int:
 
 def few_columns(outer: int, n: int, inner: int, m: int) -> bool:
     """Whether a GPU needs one thread per element, since one per column (outer, inner) would be too few."""
-    return m > _FEW and outer * inner < _FILLING
+    return m > _WRITES_PER_THREAD and outer * inner < _FULL_GPU_COLUMNS
 
 
 def _atomic(kernel: Callable, write: Callable, entry: Callable = same_element, shares_last: bool = False) -> str:

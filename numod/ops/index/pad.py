@@ -12,7 +12,7 @@ from ...kernel.language import int64, parallel_range, uintp
 from ...kernel.specialize import specialized
 from ..op import Op, Plan
 
-_MOST = 1 << 40  # limit of the elements added on one side
+_MAX_PADDING = 1 << 40  # limit of the elements added on one side
 
 
 # The index of the element of n that is at place k, in each mode
@@ -202,7 +202,7 @@ def _misfit(shape: tuple, before: tuple, after: tuple, mode: str) -> str | None:
             f"attributes 'before' and 'after' must change three neighbouring dimensions at most, got {before} and "
             f"{after}"
         )
-    limit = {"reflect": lambda n: n - 1, "circular": lambda n: n}.get(mode, lambda n: _MOST)
+    limit = {"reflect": lambda n: n - 1, "circular": lambda n: n}.get(mode, lambda n: _MAX_PADDING)
     if any(a < -n or b < -n or a + n + b < 0 or max(a, b) > limit(n) for n, a, b in zip(shape, before, after)):
         return f"attributes 'before' and 'after' must fit the sizes {shape}, got {before} and {after}"
     return "x must have elements to repeat" if mode != "constant" and changed and 0 in shape else None

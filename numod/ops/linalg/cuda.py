@@ -22,9 +22,12 @@ from .tril_triu import band
 
 # columns factored before the rest of a matrix is updated, which divides its loads and stores by this number
 _PANEL = 16
-_WIDE, _FEW = 128, 32  # columns from which, and matrices up to which, several blocks share a matrix
+_SHARED_COLUMNS, _SHARED_MATRICES = (
+    128,
+    32,
+)  # columns from which, and matrices up to which, several blocks share a matrix
 # rows of a run of Jacobi rotations; threads per pair of rows (with 32, partial sums would take longer than the rows)
-_RUN, _LANES = 16, 16
+_JACOBI_ROWS, _JACOBI_LANES = 16, 16
 _INT32, _INT64 = np.dtype(np.int32), np.dtype(np.int64)
 
 
@@ -70,7 +73,7 @@ def _batch(a: Layout) -> int:
 def _large_panels(a: Layout) -> list[tuple[int, int]]:
     """Begin and end of the panels of a large matrix; an empty list if one block should factor the matrix."""
     simulated, size = a.device.backend.SIMULATED, min(a.shape[-2:])
-    if size < (4 if simulated else _WIDE) or _batch(a) > (1 if simulated else _FEW):
+    if size < (4 if simulated else _SHARED_COLUMNS) or _batch(a) > (1 if simulated else _SHARED_MATRICES):
         return []
     width = block_reduce.panel_columns(a)
     return [(first, min(first + width, size)) for first in range(0, size, width)]
@@ -255,8 +258,8 @@ def _jacobi_rounds(a: Layout, count: int, length: int) -> tuple[Callable, int]:
     """A function that rotates `count` rows of `length` elements of the buffer w until they are orthogonal, by
     `jacobi_kernel`, and the number of pairs of runs per matrix.
     """
-    device, matrices, width = a.device, _batch(a), 2 if a.device.backend.SIMULATED else _RUN
-    pairs, lanes = -(-count // (2 * width)), 2 if device.backend.SIMULATED else _LANES
+    device, matrices, width = a.device, _batch(a), 2 if a.device.backend.SIMULATED else _JACOBI_ROWS
+    pairs, lanes = -(-count // (2 * width)), 2 if device.backend.SIMULATED else _JACOBI_LANES
     kernel = partial(typed(jacobi.jacobi_kernel, a), WIDTH=width)
     signature = bind.signature(a, a, _INT32, numbers=6, others=("float64",))
     run = block_reduce.launcher(a, "jacobi", kernel, signature, matrices * pairs, width * lanes, lanes=lanes)

@@ -12,11 +12,11 @@ from ...kernel.registers.primitives import dots
 from ...kernel.specialize import specialized
 
 # multiply-adds up to which plain loops are best, and up to which `vector_groups` is
-_SMALL, _GROUPED = 1 << 11, 1 << 18
-_SHORT = 8  # elements of a vector that fill no register
+_LOOP_WORK, _GROUP_WORK = 1 << 11, 1 << 18
+_REGISTER_ELEMENTS = 8  # elements of a vector that fill no register
 # most parts of a matrix, and least elements of a part
-_PARTS, _PART = 8, 1 << 16
-_RUN = 512  # least columns of a part
+_MAX_PARTS, _MIN_PART_SIZE = 8, 1 << 16
+_MIN_PART_COLUMNS = 512  # least columns of a part
 
 
 def vector_rows(factors, out, bias, batches, count, inner, v_batch, v_step, m_batch, m_step, bias_step, parts):
@@ -99,14 +99,21 @@ def vector_product(
         function is vector_dots
         and not any_size
         and vector[1] == 1
-        and count * inner <= _GROUPED
-        and inner >= _SHORT
+        and count * inner <= _GROUP_WORK
+        and inner >= _REGISTER_ELEMENTS
         and a.dtype.is_floating_point
     ):
         function = vector_groups
-    elif rows * inner * columns <= _SMALL and not any_size:
+    elif rows * inner * columns <= _LOOP_WORK and not any_size:
         return None
-    parts = max(1, min(_PARTS, count * inner // _PART, count // _RUN if function is vector_rows else count))
+    parts = max(
+        1,
+        min(
+            _MAX_PARTS,
+            count * inner // _MIN_PART_SIZE,
+            count // _MIN_PART_COLUMNS if function is vector_rows else count,
+        ),
+    )
     constants = (batches, count, inner, *vector, steps[2], step, int(order[0] == "vector"))
     signature = bind.signature(*[a] * 4, numbers=len(constants) + 1)
     source = specialized(function, factors=order)

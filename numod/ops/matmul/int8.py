@@ -15,8 +15,8 @@ from ...kernel.registers.primitives import byte_tile
 from ...kernel.specialize import specialized
 from ..op import Op, Plan, single_device
 
-_SMALL = 1 << 12  # multiply-adds up to which packing does not pay
-_FEW = 4  # rows up to which b is read once, without packing
+_LOOP_WORK = 1 << 12  # multiply-adds up to which packing does not pay
+_UNPACKED_ROWS = 4  # rows up to which b is read once, without packing
 
 
 def plain_product(a, b, out, rows, columns, inner, a_row, a_column, b_row, b_column):
@@ -108,14 +108,14 @@ class ByteProduct(Op):
         sizes = (*out.shape, a.shape[1], *a.strides, *b.strides)
         if out.size == 0:
             return Plan(out, lambda *_: None)
-        is_row = a.shape[0] <= _FEW and a.strides[1] == b.strides[0] == 1
+        is_row = a.shape[0] <= _UNPACKED_ROWS and a.strides[1] == b.strides[0] == 1
         if is_row and a.device.type == "cpu":
             sizes = (*out.shape, a.shape[1], a.strides[0], b.strides[1])
             signature = bind.signature(a, "int8", "int32", numbers=len(sizes))
             work = out.size * a.shape[1] // 8
             source = specialized(row_dots)
             return Plan(out, bind.launcher(a.device, "byte_rows", source, signature, dtypes.float32, work), sizes)
-        if a.device.type != "cpu" or out.size * a.shape[1] <= _SMALL:
+        if a.device.type != "cpu" or out.size * a.shape[1] <= _LOOP_WORK:
             signature = bind.signature(a, "int8", "int32", numbers=len(sizes))
             return Plan(
                 out,

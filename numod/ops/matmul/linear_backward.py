@@ -16,7 +16,7 @@ from ...kernel.language import uintp
 from ...kernel.specialize import specialized
 from ..op import Op, Plan
 
-_SMALL = 1 << 12  # multiply-adds up to which one kernel beats three products
+_SINGLE_KERNEL_WORK = 1 << 12  # multiply-adds up to which one kernel beats three products
 
 
 def linear_gradient_kernel(g, x, weight, d_x, d_weight, d_bias, rows, outputs, size, with_x):
@@ -92,7 +92,7 @@ def _is_small(g: object, x: object, weight: object) -> bool:
     g_layout, x_layout, weight_layout = g._layout, x._layout, weight._layout
     return (
         not for_all_sizes.get()
-        and 0 < g_layout.size * x_layout.shape[-1] <= _SMALL
+        and 0 < g_layout.size * x_layout.shape[-1] <= _SINGLE_KERNEL_WORK
         and g_layout.dense
         and x_layout.dense
         and weight_layout.dense

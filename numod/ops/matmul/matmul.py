@@ -22,14 +22,14 @@ from ...kernel.language import int64, parallel_range, uintp
 from ...kernel.specialize import specialized
 from .linear_backward import joint_gradients
 from ..op import Op, Packing, Plan, on_tensor_cores, single_device
-from .split_k import BUSY, divisor, in_parts
+from .split_k import FULL_GPU_BLOCKS, divisor, in_parts
 from ..pointwise import broadcast_shapes
 from .tiled import tiled_with_epilogue, panel_packer, takes_panels, tiled
 from .gemv import vector_product
 
-_RUN = 256  # least terms of a sum of a thread block
+_MIN_TERMS = 256  # least terms of a sum of a thread block
 # least matrices in a batch, and greatest size of each, for which a kernel with constant sizes pays
-_MANY, _TINY = 64, 8
+_MIN_BATCH, _MAX_BATCH_SIZE = 64, 8
 
 
 def product_rows(a, b, out, bias, batches, rows, columns, inner, a_batch, a_row, b_batch, b_row):
@@ -92,10 +92,10 @@ def _gpu_product(
     """
     (rows, inner), columns, number, batches = a.shape[-2:], b.shape[-1], a.storage.name, prod(sizes)
     (a_run, a_batch), (b_run, b_batch) = ((0,) * (2 - len(factor)) + tuple(factor) for factor in (a_steps, b_steps))
-    limit = max(inner // (4 if a.device.backend.SIMULATED else _RUN), 1) if batches == 1 else 1
+    limit = max(inner // (4 if a.device.backend.SIMULATED else _MIN_TERMS), 1) if batches == 1 else 1
     orders = _memory_order(a.strides[-1], a.strides[-2]), _memory_order(b.strides[-2], b.strides[-1])
     tile = tensor_cores.choose(a, rows, columns, batches * limit, exact=False)
-    parts = divisor(inner, min(BUSY // block.tiles(tile, batches, rows, columns), limit))
+    parts = divisor(inner, min(FULL_GPU_BLOCKS // block.tiles(tile, batches, rows, columns), limit))
     if parts > 1:
         sizes, batches, inner = (parts,), parts, inner // parts
         a_batch, b_batch = inner * a.strides[-1], inner * b.strides[-2]
@@ -121,7 +121,7 @@ def _gpu_product(
         runs * run + sizes[-1] * step + down * factor.strides[-2] + across * factor.strides[-1]
         for run, step, down, across, factor in ends
     )
-    product = block.matrices(*orders, "int32" if limit < block.SHORT else "int64", tile)
+    product = block.matrices(*orders, "int32" if limit < block.OFFSET32_LIMIT else "int64", tile)
     source = block.source(product, tile, number, rounded=parts == 1)
     run = bind.launcher(
         a.device, f"{name}_blocks", source, signature, a.dtype, batches * rows * columns * inner // 4, blocks=blocks
@@ -144,7 +144,7 @@ def _product_kernel(
     if a.device.backend.is_gpu:
         return _gpu_product(name, a, b, (batches,), (a_batch,), (b_batch,))
     (rows, inner), columns = a.shape[-2:], b.shape[-1]
-    is_tiny = batches >= _MANY and max(rows, columns, inner) <= _TINY and not for_all_sizes.get()
+    is_tiny = batches >= _MIN_BATCH and max(rows, columns, inner) <= _MAX_BATCH_SIZE and not for_all_sizes.get()
     tiled_or_vector = (
         None
         if is_tiny

@@ -11,7 +11,7 @@ from ...kernel import bind, writer
 from ...kernel.language import parallel_range, uintp
 from ...kernel.specialize import specialized
 
-BUSY = 264  # blocks that occupy a GPU: an H200 has 132 multiprocessors
+FULL_GPU_BLOCKS = 264  # blocks that occupy a GPU: an H200 has 132 multiprocessors
 
 
 def divisor(n: int, limit: int) -> int:

@@ -22,8 +22,8 @@ from .epilogue import Epilogue, without_epilogue
 from ..pointwise import broadcast_shapes, broadcast_strides
 
 # multiply-adds from which register tiles beat plain loops, without and with packing a matrix
-_TILED, _PACKED = 1 << 10, 1 << 13
-_DIRECT = 1 << 15  # bytes of a matrix that tiles read in place repeatedly, since it stays in the L1 cache
+_TILE_WORK, _PACK_WORK = 1 << 10, 1 << 13
+_IN_PLACE_BYTES = 1 << 15  # bytes of a matrix that tiles read in place repeatedly, since it stays in the L1 cache
 # limits up to which tiles of dot products beat packing a transposed matrix: rows, their bytes, and rows per register of
 # a sum
 _DOT_ROWS, _DOT_BYTES, _DOT_REGISTERS = 24, 1 << 16, 4
@@ -239,13 +239,13 @@ def _tile_kernel(
         return None
     if _prefers_dot_tiles(a, b) and not packed:
         return _dot_tile_kernel(name, a, b, batches, a_batch, b_batch, epilogue, has_bias)
-    if rows * inner * columns < (_TILED if b.strides[-1] == 1 else _PACKED) and not any_size:
+    if rows * inner * columns < (_TILE_WORK if b.strides[-1] == 1 else _PACK_WORK) and not any_size:
         return None
     host, storage, (a_row, a_column), (b_row, b_column) = tiles.host(), a.storage, a.strides[-2:], b.strides[-2:]
     lanes, tile_rows = host.lanes(storage.itemsize), host.rows
     panel, padded, block_depth = _panels(inner, columns, lanes)
     pack_b = _packs(a, b)
-    pack_a = a_column != 1 and not (rows * inner * storage.itemsize <= _DIRECT)
+    pack_a = a_column != 1 and not (rows * inner * storage.itemsize <= _IN_PLACE_BYTES)
     block_depth = block_depth if pack_a or pack_b or packed or rows > tile_rows else inner
     widest = min(_PANELS, -(-columns // panel)) * panel
     b_row, pack_b = (padded, 2) if packed else (b_row, int(pack_b))
@@ -363,13 +363,13 @@ def _prefers_dot_tiles(a: Layout, b: Layout) -> bool:
     is_short = (
         rows <= min(_DOT_ROWS, _DOT_REGISTERS * (inner // lanes)) and rows * inner * a.storage.itemsize <= _DOT_BYTES
     )
-    return is_short or rows * inner * columns < _PACKED or (columns <= lanes and inner >= _DOT_REGISTERS * lanes)
+    return is_short or rows * inner * columns < _PACK_WORK or (columns <= lanes and inner >= _DOT_REGISTERS * lanes)
 
 
 def _packs(a: Layout, b: Layout) -> bool:
     """Whether tiles pack b instead of reading it in place."""
     (rows, inner), columns, host = a.shape[-2:], b.shape[-1], tiles.host()
-    direct = inner * columns * b.storage.itemsize <= _DIRECT or rows <= 2 * host.rows
+    direct = inner * columns * b.storage.itemsize <= _IN_PLACE_BYTES or rows <= 2 * host.rows
     return b.strides[-1] != 1 or not direct or (columns % host.lanes(b.storage.itemsize) != 0 and not host.masks)
 
 
@@ -383,7 +383,7 @@ def takes_panels(a: Layout, b: Layout) -> bool:
         or not a.dtype.is_floating_point
         or rows < host.rows
         or columns < 2
-        or rows * inner * columns < _PACKED
+        or rows * inner * columns < _PACK_WORK
     ):
         return False
     return columns > 2 * host.lanes(a.storage.itemsize) if _prefers_dot_tiles(a, b) else _packs(a, b)

@@ -26,10 +26,10 @@ from ..op import Op, Plan
 from .scan import comparing
 
 _TILE = 512  # columns of a task: their results stay in the first-level cache
-_RUN = 16  # columns of a task of the scalar kernel
-_LONG = 256  # elements of a column from which transposing pays
-_ALIGNED = 4  # elements that a GPU thread loads at once
-_CHUNKS, _CHUNK = 64, 1 << 12  # maximum number of chunks of a row, and their minimum length
+_SCALAR_COLUMNS = 16  # columns of a task of the scalar kernel
+_TRANSPOSED_LENGTH = 256  # elements of a column from which transposing pays
+_VECTOR_ELEMENTS = 4  # elements that a GPU thread loads at once
+_MAX_CHUNKS, _MIN_CHUNK = 64, 1 << 12  # maximum number of chunks of a row, and their minimum length
 _BLOCK = 128  # threads of a GPU block, which may hold several teams
 
 
@@ -239,7 +239,7 @@ def readable(x: Layout, dim: int) -> bool:
 
 def narrow(x: Layout, dim: int) -> bool:
     """Whether columns are so long and few that a transposed copy is faster, on a CPU."""
-    if x.device.backend.is_gpu or x.ndim < 2 or x.shape[dim] < _LONG or x.size == 0:
+    if x.device.backend.is_gpu or x.ndim < 2 or x.shape[dim] < _TRANSPOSED_LENGTH or x.size == 0:
         return False
     sizes, steps, _, step = _collapsed(x, dim)
     return step != 1 and steps[-1] == 1 and sizes[-1] < argminmax.least_columns(x.storage.itemsize)
@@ -257,7 +257,7 @@ def _launch(name: str, x: Layout, dim: int, least: bool) -> Callable:
     if step == 1 and block_reduce.sharing(x, n):
         return _by_teams(x, name, least, (outer, inner, outer_step, inner_step, n))
     if step == 1 and not flat and n >= argminmax.lanes(x.storage.itemsize):
-        chunks = min(_CHUNKS, n // _CHUNK) if outer * inner < _CHUNKS and n >= 2 * _CHUNK else 1
+        chunks = min(_MAX_CHUNKS, n // _MIN_CHUNK) if outer * inner < _MAX_CHUNKS and n >= 2 * _MIN_CHUNK else 1
         run = launcher(rows_kernel, (x, "int64"), 6, x.size)
         return _in_chunks(x, run, outer * inner * chunks, (outer, inner, outer_step, inner_step, n, chunks))
     if inner_step == 1 and not flat and inner >= argminmax.least_columns(x.storage.itemsize) and n < 1 << 31:
@@ -266,7 +266,7 @@ def _launch(name: str, x: Layout, dim: int, least: bool) -> Callable:
         numbers, empty = (outer, inner, outer_step, n, step, -(-inner // _TILE), argminmax.LINES), x.device.empty
         return lambda x_data, values, indices: run(x_data, values, indices, empty(outer * inner, places), *numbers)
     run = launcher(lines_kernel, (), 7, work)
-    numbers = (outer, inner, outer_step, inner_step, n, step, inner if flat else -(-inner // _RUN))
+    numbers = (outer, inner, outer_step, inner_step, n, step, inner if flat else -(-inner // _SCALAR_COLUMNS))
     return lambda x_data, values, indices: run(x_data, values, indices, *numbers)
 
 
@@ -275,12 +275,18 @@ def _by_teams(x: Layout, name: str, least: bool, shape: tuple) -> Callable:
     outer, inner, *_, n = shape
     chunks = x.device.backend.chunks(outer * inner, n, True)
     chunk = -(-n // chunks)
-    chunk = chunk if chunks == 1 else -(-chunk // _ALIGNED) * _ALIGNED
+    chunk = chunk if chunks == 1 else -(-chunk // _VECTOR_ELEMENTS) * _VECTOR_ELEMENTS
     chunks = -(-n // chunk)  # none is empty
     parts, kernel = outer * inner * chunks, partial(comparing(block_kernel, least), NUMBER=x.storage)
     signature = bind.signature(x, "int64", x, "int64", numbers=8)
     run = block_reduce.launcher(
-        x, name, kernel, signature, parts, block_reduce.sharing(x, chunk, per_thread=block_reduce.REDUCED) or 32, _BLOCK
+        x,
+        name,
+        kernel,
+        signature,
+        parts,
+        block_reduce.sharing(x, chunk, per_thread=block_reduce.ELEMENTS_PER_THREAD) or 32,
+        _BLOCK,
     )
     if chunks == 1:
         return lambda x_data, values, indices: run(x_data, indices, values, indices, *shape, 1, n, 0)

@@ -12,12 +12,14 @@ from ...kernel import bind, build
 from ...kernel.specialize import has, specialized
 
 # threads of a block that always have enough registers: 65536 per multiprocessor, at most 255 per thread
-_ANY = 256
+_SAFE_THREADS = 256
 
 
 # columns of a large matrix that are factored, or solved for, at a time; threads of a block that updates the rest
 PANEL, PANEL_THREADS = 32, 256
-REDUCED = 32  # elements per thread of rows that are reduced to one result: combining the threads' results takes time
+ELEMENTS_PER_THREAD = (
+    32  # elements per thread of rows that are reduced to one result: combining the threads' results takes time
+)
 
 
 def sharing(x: Layout, n: int, step: int = 1, most: int = 256, per_thread: int = 16) -> int:
@@ -42,7 +44,7 @@ def launcher(
     teams = max(min(most // threads, 2) if x.device.backend.SIMULATED else most // threads, 1)
     sizes = {"THREADS": threads, "TEAMS": teams, "LANES": lanes, "GROUPS": threads // lanes}
     source = specialized(kernel, **{name: size for name, size in sizes.items() if has(kernel, name)})
-    if threads > _ANY:
+    if threads > _SAFE_THREADS:
         source = f"RESIDENT = {threads}, 1\n{source}"
     return bind.launcher(
         x.device, name, source, signature, x.dtype, x.size, build.FAST_REDUCTION, (-(-rows // teams), teams * threads)

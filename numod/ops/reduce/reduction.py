@@ -26,7 +26,9 @@ rows: dict[str, Reduction] = {}
 # neighbouring outputs of a task: the wide totals of two tiles fit the L1 cache. A single thread takes two tiles at a
 # time, for longer contiguous reads
 _TILE = 512
-_SPLIT = 1 << 16  # elements per output from which reductions with few outputs run in two stages, for parallelism
+_TWO_STAGE_SIZE = (
+    1 << 16
+)  # elements per output from which reductions with few outputs run in two stages, for parallelism
 _CHUNKS = 64
 _LINE = 64  # chunks are multiples of this many elements: aligned to cache lines if the row is
 _COLUMNS = 1 << 10  # elements below which columns are reduced one by one
@@ -193,8 +195,8 @@ def _divided(
         chunks = x.device.backend.chunks(outs, inner_sizes[0], inner_steps[0] == 1) if len(inner_sizes) == 1 else 1
     else:
         chunks = (
-            min(_CHUNKS, inner_sizes[-1] // (_SPLIT // _CHUNKS))
-            if len(inner_sizes) == 1 and outs < _CHUNKS and inner_sizes[0] >= _SPLIT
+            min(_CHUNKS, inner_sizes[-1] // (_TWO_STAGE_SIZE // _CHUNKS))
+            if len(inner_sizes) == 1 and outs < _CHUNKS and inner_sizes[0] >= _TWO_STAGE_SIZE
             else 1
         )
     one_stage = x.device.backend.is_gpu or len(inner_sizes) > 1 or not for_all_sizes.get()
@@ -247,7 +249,9 @@ def _rows(
     chunk = -(-inner_sizes[-1] // chunks)
     chunk = chunk if chunks == 1 else -(-chunk // _LINE) * _LINE
     threads_per_row = (
-        backend.threads_per_row(chunk, per_thread=block_reduce.REDUCED) if backend.is_gpu and inner == "1" else 0
+        backend.threads_per_row(chunk, per_thread=block_reduce.ELEMENTS_PER_THREAD)
+        if backend.is_gpu and inner == "1"
+        else 0
     )
     blocks = (outs * chunks, threads_per_row) if 0 < threads_per_row <= chunk else None
     across = backend.is_gpu and inner == "s" and chunks > 1
@@ -402,7 +406,11 @@ def total(
     """The launcher and constants of a reduction of a formula over n elements to one value."""
     on_gpu = device.backend.is_gpu
     chunks = (
-        device.backend.chunks(1, n, True) if on_gpu else min(_CHUNKS, n // (_SPLIT // _CHUNKS)) if n >= _SPLIT else 1
+        device.backend.chunks(1, n, True)
+        if on_gpu
+        else min(_CHUNKS, n // (_TWO_STAGE_SIZE // _CHUNKS))
+        if n >= _TWO_STAGE_SIZE
+        else 1
     )
     constants = (n, -(-n // chunks), chunks, n)
     if chunks == 1 and (on_gpu or not for_all_sizes.get()):

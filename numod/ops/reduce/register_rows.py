@@ -16,7 +16,7 @@ from ...kernel.library.arithmetic import larger
 from ...kernel.library.cuda_block import store_1, store_4, load_1, load_4, block_max, block_sum
 from ...kernel.specialize import template
 
-_MOST = 16  # elements per thread at most
+_MAX_PER_THREAD = 16  # elements per thread at most
 
 
 def softmax_in_registers(x, out, outer, n, inner, *, SLOTS, THREADS):
@@ -142,7 +142,7 @@ def register_variant(kernel: Callable, n: int, threads: int) -> Callable:
     Returns the kernel itself if it has no such variant or the row is too long.
     """
     slots = 1 << (-(-n // threads) - 1).bit_length()
-    if kernel.__name__ not in _IN_REGISTERS or slots > _MOST:
+    if kernel.__name__ not in _IN_REGISTERS or slots > _MAX_PER_THREAD:
         return kernel
     width = 1 if n % 4 or slots < 4 else 4
     variant, (load, store) = _IN_REGISTERS[kernel.__name__], (load_1, store_1) if width == 1 else (load_4, store_4)

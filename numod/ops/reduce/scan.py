@@ -22,7 +22,7 @@ from ..op import Op, Plan
 from .softmax import split
 
 _COLUMNS = 256  # neighbouring columns of a task if n is not the last axis
-_FEWEST = 8  # minimum number of such columns
+_MIN_COLUMNS = 8  # minimum number of such columns
 
 
 def cumsum_kernel(x, out, outer, n, inner, *, wide):
@@ -133,7 +133,7 @@ class Running(Op):
             return Plan(out, lambda *_: None)
         if block_reduce.sharing(x, n, inner) and not result.is_complex:
             return Plan(out, scan_cuda.running(x, self.name, self.join, self.identity, wide.storage, out.storage, n))
-        if inner >= _FEWEST and self.join is not scan_cuda.join_exponentials and not x.device.backend.is_gpu:
+        if inner >= _MIN_COLUMNS and self.join is not scan_cuda.join_exponentials and not x.device.backend.is_gpu:
             return Plan(out, self._by_columns(x, wide, out, outer * inner), (outer, n, inner))
         text = specialized(
             self.kernel, **({"wide": wide.storage} if has(self.kernel, "wide") else {}), **ones(x, inner=inner)

@@ -52,17 +52,19 @@ def spaced(position):
     return uintp(position + (position >> 4))
 
 
-def running_block(x, totals, out, rows, n, chunk, chunks, writing, *, IDENTITY, JOIN, NUMBER, RESULT, THREADS, WIDE):
+def running_block(
+    x, totals, out, rows, n, chunk, chunks, writing, *, IDENTITY, JOIN, NUMBER, RESULT, THREADS, ACCUMULATOR
+):
     """out (rows, n) = the running total of x (rows, n) if `writing`, else totals (rows, chunks) = the totals of `chunk`
     elements each.
     """
-    group_totals = shared_array(4 * THREADS + THREADS // 4, WIDE, SHARED)
-    shared = shared_array(2 * THREADS, WIDE, SHARED)
+    group_totals = shared_array(4 * THREADS + THREADS // 4, ACCUMULATOR, SHARED)
+    shared = shared_array(2 * THREADS, ACCUMULATOR, SHARED)
     elements, prefixes = cuda.local.array(16, NUMBER), cuda.local.array(4, RESULT)
     thread = int64(cuda.threadIdx.x)
     for task in range(int64(cuda.blockIdx.x), rows * chunks, int64(cuda.gridDim.x)):
         row, chunk_index = task // chunks, task % chunks
-        begin, stop, total = chunk_index * chunk, min((chunk_index + 1) * chunk, n), WIDE(IDENTITY)
+        begin, stop, total = chunk_index * chunk, min((chunk_index + 1) * chunk, n), ACCUMULATOR(IDENTITY)
         # an extra first iteration for the totals of the chunks before
         for low in range(begin - 16 * THREADS if (writing != 0) & (chunk_index != 0) else begin, stop, 16 * THREADS):
             for step in range(4):
@@ -74,17 +76,17 @@ def running_block(x, totals, out, rows, n, chunk, chunks, writing, *, IDENTITY, 
                         elements[4 * step + k] = (
                             x[uintp(row * n + first + k)]
                             if (low >= begin) & (first + k < stop)
-                            else NUMBER(WIDE(IDENTITY))
+                            else NUMBER(ACCUMULATOR(IDENTITY))
                         )
             for step in range(4):
-                group, value = step * THREADS + thread, WIDE(IDENTITY)
+                group, value = step * THREADS + thread, ACCUMULATOR(IDENTITY)
                 for k in range(4):
-                    value = JOIN(value, WIDE(elements[4 * step + k]))
+                    value = JOIN(value, ACCUMULATOR(elements[4 * step + k]))
                 group_totals[spaced(group)] = (
                     totals[uintp(row * chunks + group)] if (low < begin) & (group < chunk_index) else value
                 )
             cuda.syncthreads()
-            value = WIDE(IDENTITY)
+            value = ACCUMULATOR(IDENTITY)
             for k in range(4):
                 value = JOIN(value, group_totals[spaced(4 * thread + k)])
             half = 0  # double buffer: one half is read while the other is written
@@ -110,12 +112,12 @@ def running_block(x, totals, out, rows, n, chunk, chunks, writing, *, IDENTITY, 
                     if first + 4 <= stop:
                         load_4(elements, 0, x, uintp(row * n + first))
                         for k in range(4):
-                            value = JOIN(value, WIDE(elements[k]))
+                            value = JOIN(value, ACCUMULATOR(elements[k]))
                             prefixes[k] = value
                         store_4(out, uintp(row * n + first), prefixes, 0)
                     else:
                         for k in range(first, stop):
-                            value = JOIN(value, WIDE(x[uintp(row * n + k)]))
+                            value = JOIN(value, ACCUMULATOR(x[uintp(row * n + k)]))
                             out[uintp(row * n + k)] = value
         if (thread == 0) & (writing == 0):
             totals[uintp(task)] = total
@@ -240,7 +242,7 @@ def running(
     x: Layout, name: str, join: Callable, identity: float, wide: np.dtype, result: np.dtype, n: int
 ) -> Callable:
     """The launch of a running total of rows of n elements; `join` combines two totals of type `wide`."""
-    kernel = partial(running_block, JOIN=join, IDENTITY=identity, WIDE=wide, NUMBER=x.storage, RESULT=result)
+    kernel = partial(running_block, JOIN=join, IDENTITY=identity, ACCUMULATOR=wide, NUMBER=x.storage, RESULT=result)
     return _in_chunks(x, name, kernel, (wide,), f"{wide.name}[], {result.name}[]", n)
 
 

@@ -38,9 +38,9 @@ from . import register_rows, block_reduce
 from ..op import Op, Plan, single_device
 
 _COLUMNS = 128  # neighbouring columns of a task of the column kernels, which are used on a CPU
-_FEWEST = 8  # minimum number of neighbouring columns for them, if n is not the last axis
-_MANY = 96  # minimum number of rows for them, if n is the last axis
-_SHORT = 32  # and maximum length of these rows
+_MIN_COLUMNS = 8  # minimum number of neighbouring columns for them, if n is not the last axis
+_MIN_ROWS = 96  # minimum number of rows for them, if n is the last axis
+_MAX_LENGTH = 32  # and maximum length of these rows
 
 
 # device functions for contiguous elements, by the compile-time parameter whose default takes any step
@@ -364,8 +364,8 @@ class CrossEntropyTotal(CrossEntropy):
     def _plan(self, x: Layout, out: Layout, constants: tuple) -> Plan:
         results = (layout((), x.dtype, x.device), *[layout((), dtypes.int64, x.device)] * 2)
         signature = f"{x.storage.name}[], int64[], {x.storage.name}[], int64[], int64[]"
-        large = for_all_sizes.get() or 16 * x.size >= threads.THRESHOLD
-        if x.device.backend.is_gpu or large or constants[2] >= _FEWEST:
+        large = for_all_sizes.get() or 16 * x.size >= threads.MIN_PARALLEL_WORK
+        if x.device.backend.is_gpu or large or constants[2] >= _MIN_COLUMNS:
             return self._plan_in_two(x, out, results, signature, constants)
         source = _source(cross_entropy_total_kernel, x.device, constants[2])
         return Plan(
@@ -439,8 +439,8 @@ def _launcher(
         return block_reduce.launcher(
             x, name, register_rows.register_variant(block, n, threads_per_row), signature, outer, threads_per_row
         )
-    transposed = inner == 1 and n <= _SHORT and outer >= _MANY and not for_all_sizes.get()
-    if not transposed and inner < _FEWEST or x.device.backend.is_gpu:
+    transposed = inner == 1 and n <= _MAX_LENGTH and outer >= _MIN_ROWS and not for_all_sizes.get()
+    if not transposed and inner < _MIN_COLUMNS or x.device.backend.is_gpu:
         flags = build.FAST_POINTWISE if has(kernel, "sum_of_exp") else build.FAST_REDUCTION  # see `log_softmax_kernel`
         return bind.launcher(x.device, name, _source(kernel, x.device, inner), signature, x.dtype, 16 * x.size, flags)
     buffers, names, storage = signature.count("[]"), columns.__code__.co_varnames, x.storage

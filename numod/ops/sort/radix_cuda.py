@@ -24,17 +24,17 @@ from ...kernel.scalar import scalar
 from ..reduce import scan, block_reduce
 from .radix_keys import key_storage, keyed
 
-# runs per row from which radix sort takes fewer rounds than merging; in total, 2 * _RUNS runs per byte of a key, so
-# that the launches pay
-_RUNS = 32
+# runs per row from which radix sort takes fewer rounds than merging; in total, 2 * _RADIX_RUNS runs per byte of a key,
+# so that the launches pay
+_RADIX_RUNS = 32
 
 
 def suits(x: Layout, n: int, runs: int) -> bool:
     """Whether to radix sort rows of n elements, which are `runs` runs of the merge sort. Never in the simulator."""
     return (
         not x.device.backend.SIMULATED
-        and runs >= _RUNS
-        and x.size // n * runs >= 2 * _RUNS * key_storage(x.dtype).itemsize
+        and runs >= _RADIX_RUNS
+        and x.size // n * runs >= 2 * _RADIX_RUNS * key_storage(x.dtype).itemsize
     )
 
 

@@ -19,7 +19,7 @@ from ...kernel.scalar import functions as scalar_functions, scalar
 from ...kernel.specialize import has, specialized
 
 TASKS = 16  # number of tasks that rows are divided among, each with its own counts
-LONG = 1 << 12  # row length from which 11-bit digits are faster than 8 bits
+DIGIT11_LENGTH = 1 << 12  # row length from which 11-bit digits are faster than 8 bits
 
 
 @scalar
@@ -90,7 +90,7 @@ def key_storage(dtype: DType) -> np.dtype:
 
 def digits(dtype: DType, n: int) -> tuple[int, int]:
     """(bits per digit, digits per key)."""
-    digit = 11 if n >= LONG else 8
+    digit = 11 if n >= DIGIT11_LENGTH else 8
     return digit, -(-8 * max(dtype.itemsize, 4) // digit)
 
 

@@ -22,11 +22,11 @@ from ..reduce import block_reduce
 from .radix_keys import TASKS, digits, key_storage, keyed, keyed_launcher, scatter_back
 from ..op import Op, Plan
 
-_SHORT = 64  # maximum row length for insertion sort
-_MERGED = 256  # maximum row length for merge sort of words
+_INSERTION_LENGTH = 64  # maximum row length for insertion sort
+_MERGE_LENGTH = 256  # maximum row length for merge sort of words
 # row lengths from which 11-bit digits are faster than 8 bits, and from which 10 bits are, since the caches cannot hold
 # the write positions of 2^11 digits
-_LONG, _FAR = 1 << 10, 1 << 18
+_DIGIT11_LENGTH, _DIGIT10_LENGTH = 1 << 10, 1 << 18
 _POSITION = np.dtype(np.uint32)
 
 
@@ -362,7 +362,11 @@ def _by_rows(x: Layout, n: int, flip: int) -> Callable:
     """The launch for a CPU; each task sorts whole rows."""
     if x.storage.itemsize <= 4:
         return _packed(x, n, flip)
-    rows, (digit, passes), key = x.size // n, digits(x.dtype, n) if n > _SHORT else (0, 0), key_storage(x.dtype)
+    rows, (digit, passes), key = (
+        x.size // n,
+        digits(x.dtype, n) if n > _INSERTION_LENGTH else (0, 0),
+        key_storage(x.dtype),
+    )
     tasks, halves = min(rows, TASKS), 2 if passes else 1
     arrays = f"{x.storage.name}[], {x.storage.name}[], int64[], {key.name}[], uint32[], int64[]"
     run = keyed_launcher(x, "sort_rows", sort_rows_kernel, arrays, 6, x.size * 16 if rows > 1 else 1)
@@ -385,12 +389,12 @@ def _packed(x: Layout, n: int, flip: int) -> Callable:
     tasks, word, empty = min(rows, TASKS), np.dtype(np.uint64), x.device.empty
     arrays = f"{x.storage.name}[], {x.storage.name}[], int64[], uint64[]"
     mask = flip * 0xFFFFFFFF
-    if n <= _MERGED:
+    if n <= _MERGE_LENGTH:
         merge = keyed_launcher(x, "sort_rows", merge_packed_kernel, arrays, 4, work)
         return lambda x_data, values, indices: merge(
             x_data, values, indices, empty(2 * tasks * n, word), rows, n, tasks, mask
         )
-    digit = 8 if n < _LONG else 11 if n < _FAR else 10
+    digit = 8 if n < _DIGIT11_LENGTH else 11 if n < _DIGIT10_LENGTH else 10
     run = keyed_launcher(x, "sort_rows", sort_packed_kernel, f"{arrays}, int64[]", 5, work)
 
     def launch(x_data: object, values: object, indices: object) -> None:

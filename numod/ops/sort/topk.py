@@ -21,7 +21,7 @@ from .radix_keys import TASKS, digits, key_storage, keyed_launcher, scatter_back
 from ..op import Op, Plan
 
 RANK, FIRST, MEDIAN, NANMEDIAN = range(4)  # values of `aim`
-ORDERED = 32  # the first m elements are returned in sorted order if m is at most this
+SORTED_LIMIT = 32  # the first m elements are returned in sorted order if m is at most this
 _THREADS = 1024  # tasks on a GPU
 
 
@@ -152,7 +152,7 @@ def key_at_rank(keys, counts, base, n, first, rank, digit, passes):
 class Select(Op):
     """(values, indices) of the elements of each row that `aim` selects: (rows, n) -> (rows, m).
 
-    On the CPU, up to ORDERED first elements are sorted; others are in order of position.
+    On the CPU, up to SORTED_LIMIT first elements are sorted; others are in order of position.
     """
 
     takes = "x[*l n]:buif; m=0.. rank=0.. descending=flag aim=0..3"
@@ -179,7 +179,7 @@ class Select(Op):
             return Plan(results, lambda *_: None)
         n = x.shape[-1]
         rows, on_gpu, key = x.size // n, x.device.backend.is_gpu, key_storage(x.dtype)
-        if aim == FIRST and m <= ORDERED and not on_gpu:
+        if aim == FIRST and m <= SORTED_LIMIT and not on_gpu:
             return Plan(results, _first(x, rows, n, m, descending))
         # short digits on a GPU, since each thread has its own counts
         tasks, (digit, passes) = min(rows, _THREADS if on_gpu else TASKS), digits(x.dtype, 0 if on_gpu else n)

@@ -142,9 +142,9 @@ def test_explain_and_draw_show_the_end() -> None:
 @pytest.fixture
 def everything_joins(monkeypatch: pytest.MonkeyPatch) -> None:
     """Products of any size use tiles and epilogues; half of a random program's lines are products or follow them."""
-    monkeypatch.setattr(fuse_pointwise, "LARGE", 1)
-    monkeypatch.setattr(tiled, "_TILED", 1)
-    monkeypatch.setattr(tiled, "_PACKED", 1)
+    monkeypatch.setattr(fuse_pointwise, "MIN_FUSED_SIZE", 1)
+    monkeypatch.setattr(tiled, "_TILE_WORK", 1)
+    monkeypatch.setattr(tiled, "_PACK_WORK", 1)
     kinds = [programs.UNARY, programs.BINARY, programs.VIEW, programs.WRITE, programs.SCALAR] + [programs.PRODUCT] * 3
     monkeypatch.setattr(programs, "KINDS", kinds)
     for op in (matmul.matmul, matmul.linear):

@@ -21,8 +21,8 @@ pytestmark = pytest.mark.on_cuda(simulator=False)
 @pytest.fixture(autouse=True)
 def by_blocks(monkeypatch):
     """However small, and however few the queries."""
-    monkeypatch.setattr(op, "_SMALL", 1)
-    monkeypatch.setattr(op, "_FEW", 0)
+    monkeypatch.setattr(op, "_COMPOSED_WORK", 1)
+    monkeypatch.setattr(op, "_COMPOSED_QUERIES", 0)
 
 
 def data(*shape, seed=0, dtype=np.float64):
@@ -138,7 +138,7 @@ def test_dropout_is_that_of_the_composed_form(monkeypatch):
     q, k, v = [tensor.requires_grad_() for tensor in tensors((2, 2, 6, 3), (2, 2, 5, 3), (2, 2, 5, 4))]
     results = []
     for limit in (1, 1 << 60):
-        monkeypatch.setattr(op, "_SMALL", limit)
+        monkeypatch.setattr(op, "_COMPOSED_WORK", limit)
         numod.manual_seed(3)
         out = attention(q, k, v, dropout_p=0.4)
         results.append([out, *numod.autograd.grad((out * out).sum(), (q, k, v), create_graph=True)])
@@ -234,7 +234,7 @@ def test_few_queries_of_many_keys(monkeypatch, masked, causal):
     mask = numod.from_numpy(data(3, 50, seed=9) > 0) if masked else None
     results = []
     for few in (0, 4):
-        monkeypatch.setattr(op, "_FEW", few)
+        monkeypatch.setattr(op, "_COMPOSED_QUERIES", few)
         out = attention(q, k, v, mask, is_causal=causal)
         results.append([out, *numod.autograd.grad((out * out).sum(), (q, k, v))])
     for blocked, composed in zip(*results):

@@ -77,7 +77,7 @@ def test_selecting(n, kind):
     values, indices = apply(topk.select, (y,), (3, 2, True, topk.FIRST))
     np.testing.assert_array_equal(indices.numpy(), expected_order(x, True)[:, :3])
     np.testing.assert_array_equal(np.take_along_axis(x, indices.numpy(), -1), values.numpy())
-    many = min(n, topk.ORDERED + 1)
+    many = min(n, topk.SORTED_LIMIT + 1)
     values, indices = apply(topk.select, (y,), (many, many - 1, True, topk.FIRST))
     # the first of equal ones
     np.testing.assert_array_equal(np.sort(indices.numpy(), -1), np.sort(expected_order(x, True)[:, :many], -1))

@@ -10,7 +10,7 @@ from ....nn import functional as F
 from ....nn.module import Module
 from ....ops.matmul.weight_only import weight_only_product
 
-_FEW = 16  # rows up to which the packed product is faster than one with the weight as floats
+_PACKED_PRODUCT_ROWS = 16  # rows up to which the packed product is faster than one with the weight as floats
 
 
 class _Packed(Module):
@@ -62,7 +62,7 @@ class WeightOnlyLinear(_Packed):
 
     def forward(self, input: Tensor) -> Tensor:
         rows = input.numel() // max(self.in_features, 1)
-        if rows > _FEW or input.dtype is not dtypes.float32 or input.requires_grad:
+        if rows > _PACKED_PRODUCT_ROWS or input.dtype is not dtypes.float32 or input.requires_grad:
             return F.linear(input, self.dequantize().to(input.dtype), self.bias)
         if input.shape[-1] != self.in_features:
             raise RuntimeError(f"expected {self.in_features} input features, got shape {tuple(input.shape)}")
