@@ -25,7 +25,7 @@ class Cat(Op):
     """Concatenation along `dim`; dtypes are promoted. Raises RuntimeError if other sizes differ."""
 
     takes = "*[*_]~:any; dim=axis"
-    parameters, upcasts_half = ("dim",), False
+    parameters, upcasts_half, wide_unsigned = ("dim",), False, True
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         (dim,) = parameters
