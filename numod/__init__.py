@@ -58,6 +58,9 @@ from .dtypes import (
     int64,
     set_default_dtype,
     uint8,
+    uint16,
+    uint32,
+    uint64,
 )
 from .dtypes import promote_types, can_cast
 from math import e, inf, nan, pi

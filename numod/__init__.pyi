@@ -266,9 +266,9 @@ sparse_csc: _layout
 sparse_csr: _layout
 strided: _layout
 torch_version = _version
-uint16: Any
-uint32: Any
-uint64: Any
+uint16: _dtype
+uint32: _dtype
+uint64: _dtype
 uint8: _dtype
 xpu = _other_devices
 

@@ -53,8 +53,8 @@ class dtype:
         return self.real
 
 
-# name, kind (b bool, u unsigned, i signed, f float, c complex), what NumPy shows, what kernels read, PyTorch's short
-# name
+# name, kind (b bool, u uint8, w wider unsigned, i signed, f float, c complex), what NumPy shows, what kernels read,
+# PyTorch's short name. Few ops take dtypes of kind w, as in PyTorch: rows and ops name them (`ops.op.Op.wide_unsigned`)
 _ROWS = [
     dtype("bool", "b", np.bool_, np.uint8, "Bool"),
     dtype("uint8", "u", np.uint8, np.uint8, "Byte"),
@@ -62,6 +62,9 @@ _ROWS = [
     dtype("int16", "i", np.int16, np.int16, "Short"),
     dtype("int32", "i", np.int32, np.int32, "Int"),
     dtype("int64", "i", np.int64, np.int64, "Long"),
+    dtype("uint16", "w", np.uint16, np.uint16, "UInt16"),
+    dtype("uint32", "w", np.uint32, np.uint32, "UInt32"),
+    dtype("uint64", "w", np.uint64, np.uint64, "UInt64"),
     dtype("float16", "f", np.float16, np.uint16, "Half"),
     dtype("bfloat16", "f", None, np.uint16, "BFloat16"),
     dtype("float32", "f", np.float32, np.float32, "Float"),
@@ -108,15 +111,13 @@ ABSENT = {
     name: AbsentDtype(name, size)
     for name, size in {
         **dict.fromkeys(_EIGHT_BITS, 1),
-        "uint16": 2,
-        "uint32": 4,
-        "uint64": 8,
         "complex32": 4,
         "quint4x2": 1,
         "quint2x4": 1,
     }.items()
 }
-bool_, uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64, complex64, complex128 = _ROWS
+bool_, uint8, int8, int16, int32, int64, uint16, uint32, uint64, *_floats = _ROWS
+float16, bfloat16, float32, float64, complex64, complex128 = _floats
 QUANTIZED = {
     row.name: row
     for row in (
@@ -129,7 +130,7 @@ qint8, quint8, qint32 = QUANTIZED.values()
 float16.compute = bfloat16.compute = complex64.real = float32
 complex128.real = float64
 _FROM_NUMPY = {row.numpy: row for row in _ROWS if row.numpy is not None}
-_CATEGORY = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
+_CATEGORY = {"b": 0, "u": 1, "w": 1, "i": 1, "f": 2, "c": 3}
 _SCALAR_CATEGORY = {bool: 0, int: 1, float: 2, complex: 3}
 _default = float32
 on_default_change: list = []  # called after the default dtype has changed
@@ -230,6 +231,8 @@ def scalar_category(kind: type) -> int:
 def promote_types(type1: dtype, type2: dtype) -> dtype:
     """The smallest dtype both fit in, by PyTorch's table (an integer never widens a float).
 
+    Raises RuntimeError for uint16, uint32 and uint64 with any other dtype than a floating one.
+
     Example:
 
         >>> torch.promote_types(torch.int32, torch.float16)
@@ -243,6 +246,11 @@ def promote_types(type1: dtype, type2: dtype) -> dtype:
         if type_.__class__ is QuantizedDtype:
             raise RuntimeError(f"promote_types(): {type_} is a quantized dtype, which has no common dtype with others")
     low, high = sorted((type1, type2), key=_order)
+    if "w" in (low.kind, high.kind) and high.kind != "f":
+        raise RuntimeError(
+            "Promotion for uint16, uint32, uint64 types is not supported, attempted to promote "
+            f"{type1.short} and {type2.short}; convert one with .to()"
+        )
     if _CATEGORY[high.kind] > _CATEGORY[low.kind]:
         # a complex number's parts are as precise as the other
         return promote_types(high, low.to_complex()) if low.is_floating_point else high
@@ -268,6 +276,8 @@ def result_type(dimensioned: list[dtype], zero_dimensional: list[dtype], scalars
         if group_result is None:
             continue
         if result is None or _CATEGORY[group_result.kind] > _CATEGORY[result.kind]:
+            if result is bool_ and group_result.kind == "w":
+                promote_types(result, group_result)  # raises
             result = result.to_complex() if result is not None and result.is_floating_point else group_result
     return result
 
@@ -357,7 +367,7 @@ class iinfo(_Info):
 
 RANGES: dict[dtype, tuple[float, float]] = {  # the least and the greatest number that each holds
     row: (0, 1) if row.kind == "b" else (info.min, info.max)
-    for row in _ROWS for info in (None if row.kind == "b" else (iinfo if row.kind in "iu" else finfo)(row.real),)
+    for row in _ROWS for info in (None if row.kind == "b" else (iinfo if row.kind in "iuw" else finfo)(row.real),)
 }  # fmt: skip
 
 
@@ -380,7 +390,7 @@ def fitting(number: object, kind: dtype) -> object:
         fits = low <= number <= high
         if not fits and kind.differentiable:
             fits = not -inf < number < inf
-        elif not fits and kind.kind == "u" and number.__class__ is int:
+        elif not fits and kind.kind in "uw" and number.__class__ is int:
             fits = -high <= number < 0  # -1 is the greatest, as in PyTorch
     if not fits:
         raise RuntimeError(f"value cannot be converted to type {kind.name} without overflow")

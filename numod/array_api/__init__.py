@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from math import e, inf, nan, pi
 
-from .. import bool, complex64, complex128, float32, float64, int8, int16, int32, int64, uint8
+from .. import bool, complex64, complex128, float32, float64, int8, int16, int32, int64, uint8, uint16, uint32, uint64
 from . import fft, linalg
 from .creation import *
 from .dtypes import *

@@ -13,11 +13,11 @@ __all__ = ["astype", "broadcast_arrays", "broadcast_to", "can_cast", "finfo", "i
 _KINDS = {
     "bool": lambda row: row.kind == "b",
     "signed integer": lambda row: row.kind == "i",
-    "unsigned integer": lambda row: row.kind == "u",
-    "integral": lambda row: row.kind in "iu",
+    "unsigned integer": lambda row: row.kind in "uw",
+    "integral": lambda row: row.kind in "iuw",
     "real floating": lambda row: row.kind == "f",
     "complex floating": lambda row: row.kind == "c",
-    "numeric": lambda row: row.kind in "iufc",
+    "numeric": lambda row: row.kind in "iuwfc",
 }
 
 

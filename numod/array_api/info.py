@@ -8,7 +8,10 @@ import numod
 
 from .dtypes import isdtype
 
-_DTYPES = ("bool", "int8", "int16", "int32", "int64", "uint8", "float32", "float64", "complex64", "complex128")
+_DTYPES = (
+    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64", "complex64",
+    "complex128",
+)  # fmt: skip
 
 
 class __array_namespace_info__:

@@ -263,13 +263,15 @@ def _when_needed(run: Callable, canonicalize_cfg: Callable) -> Callable:
 def _cast(original: Callable, types: object) -> Callable:
     """`cast` with PyTorch's conversion of floats to integers on x86: to int32 or int64, then truncated to the type.
 
-    Floats out of range and NaN become the least int32 or int64. LLVM's conversion, which Numba uses, is undefined for
-    them: it differs between vectors and the scalar rest of a loop.
+    Floats out of range and NaN become the least int32 or int64; uint64 holds floats up to 2**64. LLVM's conversion,
+    which Numba uses, is undefined for them: it differs between vectors and the scalar rest of a loop.
     """
 
     def cast(self: object, builder: object, value: object, source: object, target: object) -> object:
         if not (isinstance(source, types.Float) and isinstance(target, types.Integer)):
             return original(self, builder, value, source, target)
+        if (target.bitwidth, target.signed) == (64, False):
+            return _as_unsigned64(builder, value)
         # float32 to uint8 or uint16: int32 has the same result
         unsigned = not target.signed and (source.bitwidth, target.bitwidth) not in ((32, 8), (32, 16))
         return _whole_number(
@@ -277,6 +279,16 @@ def _cast(original: Callable, types: object) -> Callable:
         )
 
     return cast
+
+
+def _as_unsigned64(builder: object, value: object) -> object:
+    """Convert a float to uint64 as PyTorch does on x86: from 2**63 on, 2**63 is added to the rest as an integer."""
+    from llvmlite import ir
+
+    integer, limit = ir.IntType(64), ir.Constant(value.type, 2.0**63)
+    large = builder.fcmp_ordered(">=", value, limit)
+    part = _whole_number(builder, builder.select(large, builder.fsub(value, limit), value), 64, integer)
+    return builder.select(large, builder.xor(part, ir.Constant(integer, -(2**63))), part)
 
 
 def _whole_number(builder: object, value: object, width: int, result: object) -> object:

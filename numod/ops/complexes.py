@@ -65,6 +65,7 @@ class ViewAsDtype(Op):
 
     inputs = ("x",)
     portable = False
+    wide_unsigned = True
 
     def __init__(self, name: str, gradient: Callable, rule: Callable) -> None:
         super().__init__(name)

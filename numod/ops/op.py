@@ -204,6 +204,7 @@ class Op:
     # whether 16-bit floats are converted to float32 first; false if the op's kernels read or only move them
     upcasts_half = True
     differentiable = True
+    wide_unsigned = False  # whether the op takes tensors of uint16, uint32 and uint64, which few ops of PyTorch do
     reusable = False  # whether a backward pass keeps the saved values
     reports = False  # true for ops that raise or warn: they run although nothing reads their result
     # whether a host call that raised may be run again, by the eager function: not for what other processes take part in
@@ -262,6 +263,8 @@ class Op:
     def plan(self, arguments: list, attributes: tuple, into: tuple = (), over: tuple = ()) -> Plan:
         """Prepare and complete a plan."""
         arguments, era = tuple(arguments), _era
+        if not self.wide_unsigned:
+            self._refuse_wide_unsigned((*arguments, *into))
         plan = self.prepare_into(arguments, attributes, into, over) if into else self.prepare(arguments, attributes)
         plan.era = era
         plan.sort_arguments(arguments)
@@ -269,6 +272,14 @@ class Op:
         if any(getattr(device, "type", None) == "meta" for device in devices):
             plan.launch = None if plan.launch is None else nothing_to_do
         return plan
+
+    def _refuse_wide_unsigned(self, layouts: tuple) -> None:
+        for argument in layouts:
+            if isinstance(argument, Layout) and argument.dtype.kind == "w":
+                raise NotImplementedError(
+                    f"\"{self.name}\" not implemented for '{argument.dtype.short}'; convert first, for example with "
+                    ".to(numod.int64)"
+                )
 
     def remember(self, key: tuple, plan: Plan) -> None:
         """Cache a complete plan: another thread may run it immediately."""

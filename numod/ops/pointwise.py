@@ -39,6 +39,7 @@ class Pointwise(Op, Formula):
     """
 
     upcasts_half = False
+    wide_unsigned = True  # `accepts` decides
     compute: Callable  # runs an op on tensors and numbers; set by `core.apply`
     tensor: type | tuple = ()  # the class of tensors; set by `core.apply`
     argument_names: tuple[str, ...] = ()  # of a gradient row: the values of the differentiated op that it takes
@@ -101,7 +102,7 @@ class Pointwise(Op, Formula):
             return f"attribute 'strides' must be without gaps, got {attributes[3]} for sizes {attributes[2]}"
         for name, argument in zip(self.inputs, arguments):
             if name in self.integers and (
-                argument.dtype.kind not in "iu" if isinstance(argument, Layout) else type(argument) not in (int, bool)
+                argument.dtype.kind not in "iuw" if isinstance(argument, Layout) else type(argument) not in (int, bool)
             ):
                 return f"input {name!r} must be of integers"
         complexes = any(
@@ -181,7 +182,7 @@ class Pointwise(Op, Formula):
             (name, argument) for name, argument in zip(self.inputs, arguments) if not isinstance(argument, Layout)
         ]
         positions = [buffers + k for k, (name, kind) in enumerate(numbers) if kind is int and name in self.fitting]
-        if compute.kind not in "iu" or not positions:
+        if compute.kind not in "iuw" or not positions:
             return launch, constants
 
         def checked(*arguments: object) -> None:
@@ -224,7 +225,7 @@ class Pointwise(Op, Formula):
             hint = (
                 "take a part first, with .real, .imag or .abs()"
                 if compute.is_complex
-                else "convert first, for example with .to(numod.float32)"
+                else f"convert first, for example with .to(numod.{'int64' if compute.kind == 'w' else 'float32'})"
             )
             raise NotImplementedError(f"\"{self.name}\" not implemented for '{compute.short}'; {hint}")
         return compute, _RESULTS.get(self.result, lambda kind: kind)(compute)

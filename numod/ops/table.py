@@ -11,6 +11,7 @@ from ..kernel.expression import Formula
 from .pointwise import pointwise, rows
 
 NUMBER, INTEGER, FLOAT = "uif", "bui", "f"  # kinds of dtypes that a row accepts
+ANY = "buwif"  # also uint16, uint32 and uint64, in the rows where PyTorch accepts them
 NAN = float("nan")
 
 
@@ -103,7 +104,7 @@ def zero(g):
 
 add = pointwise("add", "x + y", dx=lambda g: g, dy=lambda g: g, complex=True)
 sub = pointwise("sub", "x - y", dx=lambda g: g, dy=lambda g: -g, accepts=NUMBER, complex=True)
-mul = pointwise("mul", "x * y", dx=lambda g, y: g * y, dy=lambda g, x: g * x, complex=True)
+mul = pointwise("mul", "x * y", dx=lambda g, y: g * y, dy=lambda g, x: g * x, complex=True, accepts=ANY)
 div = pointwise(
     "div",
     "x / y",
@@ -224,10 +225,10 @@ inverse_deviation = pointwise("inverse_deviation", lambda var, weight, eps: weig
 
 # ---- copies and constants
 
-copy = pointwise("copy", "x", dx=lambda g: g, complex=True)
-row_major = pointwise("row_major", "x", dx=lambda g: g, keeps_order=False, complex=True)
+copy = pointwise("copy", "x", dx=lambda g: g, complex=True, accepts=ANY)
+row_major = pointwise("row_major", "x", dx=lambda g: g, keeps_order=False, complex=True, accepts=ANY)
 index = pointwise("index", "index", inputs=())
-fill = pointwise("fill", lambda value: value, complex=True)
+fill = pointwise("fill", lambda value: value, complex=True, accepts=ANY)
 arange = pointwise("arange", lambda start, step: start + step * index())
 linspace = pointwise(
     "linspace",
@@ -236,8 +237,8 @@ linspace = pointwise(
 
 # ---- comparison and logic
 
-eq = pointwise("eq", "x == y", result="bool", complex=True)
-ne = pointwise("ne", "x != y", result="bool", complex=True)
+eq = pointwise("eq", "x == y", result="bool", complex=True, accepts=ANY)
+ne = pointwise("ne", "x != y", result="bool", complex=True, accepts=ANY)
 lt = pointwise("lt", "x < y", result="bool")
 le = pointwise("le", "x <= y", result="bool")
 gt = pointwise("gt", "x > y", result="bool")
@@ -246,12 +247,14 @@ logical_and = pointwise("logical_and", "x & y", result="bool", conditions=("x", 
 logical_or = pointwise("logical_or", "x | y", result="bool", conditions=("x", "y"), complex=True)
 logical_xor = pointwise("logical_xor", "x ^ y", result="bool", conditions=("x", "y"), complex=True)
 logical_not = pointwise("logical_not", "not x", result="bool", conditions=("x",), complex=True)
-isnan = pointwise("isnan", "x != x", result="bool", complex=True)
-isfinite = pointwise("isfinite", "x - x == x - x", integer="x == x", result="bool", complex=True)
-isinf = pointwise("isinf", lambda x: logical_not(isfinite(x)) & (x == x), result="bool", complex="complex_isinf(x)")
-isposinf = pointwise("isposinf", lambda x: isinf(x) & (x > 0), result="bool")
-isneginf = pointwise("isneginf", lambda x: isinf(x) & (x < 0), result="bool")
-signbit = pointwise("signbit", "copysign(real(1.0), x) < 0", integer="x < 0", result="bool")
+isnan = pointwise("isnan", "x != x", result="bool", complex=True, accepts=ANY)
+isfinite = pointwise("isfinite", "x - x == x - x", integer="x == x", result="bool", complex=True, accepts=ANY)
+isinf = pointwise(
+    "isinf", lambda x: logical_not(isfinite(x)) & (x == x), result="bool", complex="complex_isinf(x)", accepts=ANY
+)
+isposinf = pointwise("isposinf", lambda x: isinf(x) & (x > 0), result="bool", accepts=ANY)
+isneginf = pointwise("isneginf", lambda x: isinf(x) & (x < 0), result="bool", accepts=ANY)
+signbit = pointwise("signbit", "copysign(real(1.0), x) < 0", integer="x < 0", result="bool", accepts=ANY)
 where = pointwise(
     "where",
     "x if condition else y",
@@ -260,10 +263,11 @@ where = pointwise(
     dy=lambda g, condition: where(condition, 0.0, g),
     complex=True,
     fitting=True,
+    accepts=ANY,
 )
-bitwise_and = pointwise("bitwise_and", "x & y", accepts=INTEGER)
-bitwise_or = pointwise("bitwise_or", "x | y", accepts=INTEGER)
-bitwise_xor = pointwise("bitwise_xor", "x ^ y", accepts=INTEGER)
+bitwise_and = pointwise("bitwise_and", "x & y", accepts=INTEGER + "w")
+bitwise_or = pointwise("bitwise_or", "x | y", accepts=INTEGER + "w")
+bitwise_xor = pointwise("bitwise_xor", "x ^ y", accepts=INTEGER + "w")
 bitwise_not = pointwise("bitwise_not", "~x", accepts="ui")
 bitwise_left_shift = pointwise("bitwise_left_shift", "(x << (y & 63)) if (y >= 0) & (y < 64) else 0", accepts="ui")
 bitwise_right_shift = pointwise("bitwise_right_shift", "x >> (y if (y >= 0) & (y < 64) else 63)", accepts="ui")
@@ -271,10 +275,10 @@ bitwise_right_shift = pointwise("bitwise_right_shift", "x >> (y if (y >= 0) & (y
 # ---- rounding and signs
 
 sign = pointwise("sign", "int(x > 0) - int(x < 0)", dx=zero)
-floor = pointwise("floor", "floor(x)", integer="x", dx=zero, accepts=NUMBER)
-ceil = pointwise("ceil", "ceil(x)", integer="x", dx=zero, accepts=NUMBER)
-trunc = pointwise("trunc", "trunc(x)", integer="x", dx=zero, accepts=NUMBER)
-round = pointwise("round", "round_even(x)", integer="x", dx=zero, accepts=NUMBER)
+floor = pointwise("floor", "floor(x)", integer="x", dx=zero, accepts=NUMBER + "w")
+ceil = pointwise("ceil", "ceil(x)", integer="x", dx=zero, accepts=NUMBER + "w")
+trunc = pointwise("trunc", "trunc(x)", integer="x", dx=zero, accepts=NUMBER + "w")
+round = pointwise("round", "round_even(x)", integer="x", dx=zero, accepts=NUMBER + "w")
 frac = pointwise("frac", lambda x: x - trunc(x), dx=lambda g: g, accepts=FLOAT)
 copysign = pointwise(
     "copysign", "copysign(x, y)", dx=lambda g, x, out: where(x == 0.0, 0.0, g * out / x), dy=zero, result="float"
@@ -576,6 +580,7 @@ randint = pointwise(
     "randint",
     lambda seed, offset, low, span: low + random_below(seed, offset, span),
     integers=("seed", "offset", "span"),
+    accepts=ANY,
 )
 bernoulli = pointwise(
     "bernoulli",

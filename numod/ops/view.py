@@ -25,6 +25,7 @@ class View(Op):
     inputs = ("x",)
     is_view = True
     upcasts_half = False
+    wide_unsigned = True
 
     def __init__(self, name: str, attributes: str, rule: Callable, gradient: Callable | None) -> None:
         super().__init__(name)

@@ -194,7 +194,7 @@ def _legacy_places(
 def _find_all_but_tensors(module: str, name: str) -> object:
     """`find_global`, but with None for tensors. Unsupported dtypes still raise."""
     global_ = find_global(module, name)
-    is_tensor = f"{module}.{name}" in TENSOR_FUNCTIONS and not name.endswith("_v3")
+    is_tensor = f"{module}.{name}" in TENSOR_FUNCTIONS
     return (
         Call(name, lambda storage=None, *_: storage.values if isinstance(storage, Stored) else None)
         if is_tensor

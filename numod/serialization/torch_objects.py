@@ -230,8 +230,25 @@ def _rebuild_tensor_v3(
     kind: object,
     *_: object,
 ) -> Tensor:
-    name = kind.name if isinstance(kind, (StorageType, dtypes.dtype)) else "storage without a dtype"
-    raise ValueError(f"it holds {name}, and numod has no such dtype; it has {', '.join(dtypes.ALL)}")
+    """A tensor whose dtype has no storage class in PyTorch: the storage is of bytes."""
+    if not (isinstance(kind, dtypes.dtype) and kind.name in dtypes.ALL):
+        name = kind.name if isinstance(kind, (StorageType, dtypes.dtype)) else "storage without a dtype"
+        raise ValueError(f"it holds {name}, and numod has no such dtype; it has {', '.join(dtypes.ALL)}")
+    if not isinstance(storage, TypedStorage) or strides is None:
+        raise ValueError("a tensor without a storage or strides")
+    return window(_read_as(storage, kind), offset, shape, strides).requires_grad_(requires_grad is True)
+
+
+def _read_as(storage: TypedStorage, kind: dtypes.dtype) -> Tensor:
+    """The bytes of a storage as elements of a dtype: one tensor for all that share the storage."""
+    resolved, key = _resolved_elements.setdefault(storage, {}), frozenset([kind.name])
+    if key not in resolved:
+        elements = storage.elements
+        if elements.dtype is not dtypes.uint8 or elements.numel() % kind.itemsize:
+            raise ValueError(f"a storage of {elements.numel()} {elements.dtype} elements for a tensor of {kind.name}")
+        aligned = elements.data_ptr() % kind.itemsize == 0
+        resolved[key] = (elements if aligned else elements.clone()).view(kind)
+    return resolved[key]
 
 
 def _rebuild_qtensor(
@@ -495,7 +512,11 @@ class _VersionText(str):
 
 GLOBALS: dict[str, Any] = {
     **{path: Call(path.rpartition(".")[2], function) for path, function in _FUNCTIONS.items()},
-    **{f"torch.{row.short}Storage": StorageType(f"{row.short}Storage", row) for row in dtypes.ALL.values()},
+    **{
+        f"torch.{row.short}Storage": StorageType(f"{row.short}Storage", row)
+        for row in dtypes.ALL.values()
+        if row.kind != "w"
+    },
     **{f"torch.{name}Storage": StorageType(f"{name}Storage", None) for name in _UNSUPPORTED_STORAGES},
     **{f"torch.{name}": row for name, row in {**dtypes.ALL, **dtypes.QUANTIZED, **dtypes.ABSENT}.items()},
     "torch.storage.UntypedStorage": StorageType("UntypedStorage", dtypes.uint8),

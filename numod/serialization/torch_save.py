@@ -70,6 +70,8 @@ class _StorageOf:
 
     def __init__(self, tensor: Tensor, short: str = "") -> None:
         self.tensor, self.short = tensor, short or tensor.dtype.short
+        # PyTorch has no storage class for these dtypes: their storages are bytes, and the tensor names the dtype
+        self.untyped = tensor.dtype.kind == "w"
 
 
 _names: dict[tuple[str, str], _Name] = {}
@@ -93,20 +95,24 @@ class _Pickler(pickle._Pickler):
     def persistent_id(self, obj: object) -> tuple | None:
         """The persistent id of a storage: its type, key, device and number of elements."""
         if isinstance(obj, _StorageOf):
-            return self._stored(obj.tensor._storage, obj.tensor, f"torch {obj.short}Storage")
+            kind, size = ("torch.storage Untyped", obj.tensor.itemsize) if obj.untyped else (f"torch {obj.short}", 1)
+            return self._stored(obj.tensor._storage, obj.tensor, f"{kind}Storage", size)
         if isinstance(obj, TypedStorage):
             return self._stored(obj.untyped(), obj.elements, f"torch {obj.dtype.short}Storage")
         return self._stored(obj, _bytes_of(obj), "torch.storage UntypedStorage") if isinstance(obj, Storage) else None
 
-    def _stored(self, storage: Storage, tensor: Tensor, kind: str) -> tuple:
-        """The persistent id of a storage. `tensor` views its memory, `kind` is the module and name of its class."""
+    def _stored(self, storage: Storage, tensor: Tensor, kind: str, size: int = 1) -> tuple:
+        """The persistent id of a storage.
+
+        `tensor` views its memory, `kind` is the module and name of its class; its elements count as `size` each.
+        """
         key, _, first = self.storages.setdefault(id(storage), (str(len(self.storages)), storage, tensor))
         if first.dtype is not tensor.dtype:
             raise RuntimeError(
                 f"save: two objects view one storage as {first.dtype} and as {tensor.dtype}, which the format cannot "
                 "hold; clone one of them"
             )
-        return "storage", _name(*kind.split()), key, str(tensor.device), len(tensor._storage.data)
+        return "storage", _name(*kind.split()), key, str(tensor.device), size * len(tensor._storage.data)
 
     def reducer_override(self, obj: object) -> Any:
         """The reduction of `obj` to PyTorch's globals; NotImplemented for numbers, text and plain containers."""
@@ -168,6 +174,8 @@ def _reduce_plain(tensor: Tensor) -> tuple:
         return _name("torch._utils", "_rebuild_meta_tensor_no_storage"), arguments
     window = (tensor.storage_offset(), tuple(tensor.shape), tuple(tensor.stride()), tensor.requires_grad, OrderedDict())
     rebuild, attributes = _name("torch._utils", "_rebuild_tensor_v2"), own_attributes(tensor)
+    if tensor.dtype.kind == "w":
+        rebuild, window = _name("torch._utils", "_rebuild_tensor_v3"), (*window, tensor.dtype)
     if attributes:
         return _name("torch._tensor", "_rebuild_from_type_v2"), (
             rebuild,

@@ -52,6 +52,19 @@ def test_tensors_without_dimensions_stay_on_the_cpu(kind: numod.dtype) -> None:
     same(numod.addcmul(there, there, two, value=0.5), x + x)
 
 
+@pytest.mark.parametrize("kind", [numod.uint16, numod.uint32, numod.uint64], ids=str)
+def test_wide_unsigned_integers(kind: numod.dtype) -> None:
+    greatest = numod.iinfo(kind).max
+    x = numod.tensor([[3, greatest, 0], [7, greatest // 2 + 1, 3]], dtype=kind)
+    there = x.cuda()
+    for function in (
+        lambda x: x * x, lambda x: x & 5, lambda x: x ^ x, lambda x: x == 3, lambda x: x.sort().values, lambda x: x.unique(),
+        lambda x: numod.cat([x, x]), lambda x: x.flip(1), lambda x: x.roll(1), lambda x: x[x == 3], lambda x: x.to(numod.int64),
+        lambda x: x.float(), lambda x: x.any(1), lambda x: x.sum(0), lambda x: x.cumsum(0),
+    ):  # fmt: skip
+        same(function(there), function(x))
+
+
 @pytest.mark.parametrize(
     "name", ["sum", "mean", "prod", "amax", "amin", "any", "all", "argmax", "argmin", "norm", "var", "logsumexp", "max"]
 )

@@ -59,6 +59,14 @@ def _() -> None:
         numod.zeros(2, dtype=numod.float8_e4m3fn)
 
 
+@row("`uint16`, `uint32`, `uint64`")
+def _() -> None:
+    x = numod.tensor([1, 2, 65535], dtype=numod.uint16)
+    assert (x * 2).tolist() == [2, 4, 65534] and x.masked_fill(x == 2, 0).count_nonzero().item() == 2
+    with pytest.raises(NotImplementedError, match="not implemented for 'UInt16'.*int64"):
+        x + 1
+
+
 @row("16-bit floats on a CPU")
 def _() -> None:
     x = numod.tensor([3e-4, 1.0, 1.0], dtype=numod.float16)

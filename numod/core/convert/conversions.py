@@ -91,7 +91,7 @@ def type_(self: Tensor, dtype: object = None, non_blocking: bool = False) -> str
     device = None if dtype is Tensor else getattr(dtype, "device", None)
     dtype = dtypes.get_default_dtype() if dtype is Tensor else getattr(dtype, "dtype", dtype)
     if isinstance(dtype, str):
-        kwargs = {f"{value.short}Tensor": value for value in dtypes.ALL.values()}
+        kwargs = {f"{value.short}Tensor": value for value in dtypes.ALL.values() if value.kind != "w"}
         module, _, name = dtype.rpartition(".")  # also "torch.FloatTensor"
         if name not in kwargs or not module:
             raise ValueError(

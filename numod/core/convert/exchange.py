@@ -25,7 +25,7 @@ from ..listeners import notify_created
 from ..tensor import Tensor, wrap
 
 _CPU, _CUDA = 1, 2
-_KINDS = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}  # DLDataTypeCode
+_KINDS = {"i": 0, "u": 1, "w": 1, "f": 2, "c": 5, "b": 6}  # DLDataTypeCode
 _BFLOAT, _READ_ONLY = 4, 1
 _ANY_STREAM = 1  # CUDA's default stream
 

@@ -173,6 +173,6 @@ BY_NAME = {
             >>> torch.{value.short}Storage(2).dtype
             {value}
         """})
-    for value in dtypes.ALL.values()
+    for value in dtypes.ALL.values() if value.kind != "w"
 }  # fmt: skip
 globals().update(BY_NAME)

@@ -31,7 +31,7 @@ class Move(Op):
     It is recorded like any op, but carried out by the back ends, without a kernel.
     """
 
-    inputs, attributes = ("x",), ("device",)
+    inputs, attributes, wide_unsigned = ("x",), ("device",), True
     gradients = {"x": lambda g, layout: g.to(device=layout.device)}
 
 

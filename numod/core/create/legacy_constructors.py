@@ -41,7 +41,7 @@ def _constructors(device: str, module: str) -> list[_Constructor]:
     return [
         _Constructor(f"{kind.short}Tensor", (),
             {"dtype": kind, "device": device, "__module__": module, "__doc__": _text(kind, device)})
-        for kind in dtypes.ALL.values() if not kind.is_complex
+        for kind in dtypes.ALL.values() if kind.kind not in "cw"
     ]  # fmt: skip
 
 

@@ -138,6 +138,8 @@ def linspace(
         return _complex_linspace(
             complex(start), complex(end), steps, dtype or dtypes.get_default_dtype().to_complex(), device
         ).requires_grad_(requires_grad)
+    if dtype is not None and dtype.kind == "w" and steps:
+        raise NotImplementedError(f"\"linspace\" not implemented for '{dtype.short}'; use numod.int64")
     if dtype is not None and not dtype.is_floating_point:
         return linspace(*_wholes(start, end, steps, dtype), steps, dtype=dtypes.float64, device=device).to(dtype)
     step = (end - start) / (steps - 1) if steps > 1 else 0.0
@@ -213,7 +215,7 @@ def _wholes(start: float, end: float, steps: int, kind: DType) -> tuple[float, f
     first, last = (
         int(dtypes.fitting(bound, kind)) if used else 0 for bound, used in ((start, steps > 0), (end, steps > 1))
     )
-    return (first % (1 << 8 * kind.itemsize), last % (1 << 8 * kind.itemsize)) if kind.kind == "u" else (first, last)
+    return (first % (1 << 8 * kind.itemsize), last % (1 << 8 * kind.itemsize)) if kind.kind in "uw" else (first, last)
 
 
 def _number(value: Tensor | float) -> float:

@@ -183,10 +183,12 @@ def _array(data: object, kinds: set[type | DType | np.dtype], dtype: DType | Non
     except RecursionError:
         raise ValueError("too many dimensions 'list': the data contains itself, or is nested too deeply") from None
     try:
-        array = np.asarray(data)
+        array = np.asarray(data) if dtype is not dtypes.uint64 else _as_uint64(data, kinds)
     except ValueError as error:
         raise ValueError(f"expected sequences of equal length at every depth: {error}") from None
     except OverflowError as error:
+        if dtype is dtypes.uint64:
+            raise
         raise ValueError(f"Overflow when unpacking a value: {error}") from None
     if array.dtype == object:
         invalid = [item for item in array.ravel() if not isinstance(item, (bool, int, float, complex))]
@@ -207,6 +209,16 @@ def _array(data: object, kinds: set[type | DType | np.dtype], dtype: DType | Non
             raise ValueError(f"too many dimensions '{kind}': {expected}")
         raise TypeError(f"new(): invalid data type '{kind}': {expected}")
     return array
+
+
+def _as_uint64(data: object, kinds: set[type | DType | np.dtype]) -> np.ndarray:
+    """Data for a tensor of uint64, as an array: NumPy alone would round lists of large and small integers to float64.
+
+    Raises OverflowError for Python ints that uint64 cannot hold, and TypeError for Python floats, as PyTorch does.
+    """
+    if kinds & {float, complex}:
+        raise TypeError("an integer is required: convert the floats of the data with int()")
+    return np.asarray(data, np.uint64 if kinds <= _NUMBERS else None)
 
 
 def _depth(data: object) -> int:
@@ -258,7 +270,7 @@ def _kind_of(type_: type | DType | np.dtype) -> DType:
     if isinstance(type_, DType):
         return type_
     if isinstance(type_, np.dtype):
-        return dtypes.int64 if type_.kind == "u" and type_.itemsize > 1 else dtypes.from_numpy(type_)
+        return dtypes.from_numpy(type_)
     return _inferred(
         np.zeros(1, next((kind for kind in (bool, int, float, complex) if issubclass(type_, kind)), float)), set()
     )
@@ -289,7 +301,7 @@ def _fitting(array: np.ndarray, kind: DType) -> np.ndarray:
     """
     if array.dtype.kind == "c" and not kind.is_complex and not array.imag.any():
         array = array.real
-    if array.size and kind.kind in "iu" and array.dtype != kind.numpy:
+    if array.size and kind.kind in "iuw" and array.dtype != kind.numpy:
         for bound in (array.min().item(), array.max().item()):  # NaN where there is one
             dtypes.fitting(bound, kind)
     elif array.dtype.kind == "c" and kind.kind == "f":

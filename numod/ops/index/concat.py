@@ -26,7 +26,7 @@ class Cat(Op):
     """Concatenation along `dim`; dtypes are promoted. Raises RuntimeError if other sizes differ."""
 
     takes = "*[*_]~:any; dim=axis"
-    attributes, upcasts_half = ("dim",), False
+    attributes, upcasts_half, wide_unsigned = ("dim",), False, True
 
     def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
         (dim,) = attributes

@@ -59,7 +59,7 @@ def rolled_runs(x, out, outer, n, inner, first):
 class _Neighbours(Op):
     """Base: reorder x along neighbouring dimensions `dims`, which are treated as one."""
 
-    inputs, attributes, upcasts_half = ("x",), ("dims",), False
+    inputs, attributes, upcasts_half, wide_unsigned = ("x",), ("dims",), False, True
     kernels: tuple[Callable, Callable, Callable]  # for a GPU, for an inner size of 1, for others
 
     def check(self, arguments: tuple, attributes: tuple, sizes: dict) -> str | None:
@@ -95,14 +95,14 @@ class _Neighbours(Op):
 class Flip(_Neighbours):
     """x reversed along `dims`."""
 
-    takes = "x[*s]:buifc; dims=axis^*"
+    takes = "x[*s]:buwifc; dims=axis^*"
     kernels, gradients = (reversed_elements, reversed_lines, reversed_rows), {"x": lambda g, dims: g.flip(dims)}
 
 
 class Roll(_Neighbours):
     """x from element `first` along `dims` on, 0 < first < n, then the elements before."""
 
-    takes = "x[*s]:buifc; dims=axis^* first=1.."
+    takes = "x[*s]:buwifc; dims=axis^* first=1.."
     attributes, kernels = ("dims", "first"), (rolled_elements, rolled_runs, rolled_runs)
     gradients = {
         "x": lambda g, dims, first: roll.apply((g.contiguous(),), (dims, prod(g.shape[dims[0] : dims[-1] + 1]) - first))

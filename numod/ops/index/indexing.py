@@ -266,7 +266,7 @@ class Gather(Op):
     """Elements of a dense x at int64 indices along the attribute `dim`."""
 
     takes = "x[*x]:any index[*i]:int64<dim; dim=axis"
-    inputs, attributes, upcasts_half = ("x", "index"), ("dim",), False
+    inputs, attributes, upcasts_half, wide_unsigned = ("x", "index"), ("dim",), False, True
 
     def __init__(self, name: str, kernel: Callable, gradient: Callable) -> None:
         super().__init__(name)
@@ -550,6 +550,7 @@ def _added_at(g: object, whole: Layout, index: object, dim: int) -> object:
 gather = Gather(
     "gather", gather_kernel, lambda g, layout, index, dim: g.new_zeros(layout.shape).scatter_add_(dim, index, g)
 )
+gather.wide_unsigned = False
 index_select = Gather(
     "index_select", index_select_kernel, lambda g, layout, index, dim: _added_at(g, layout, index, dim)
 )

@@ -143,7 +143,8 @@ class Pad(Op):
     Only three neighbouring dimensions may change; in other modes only the last three.
     """
 
-    takes = "x[*s]:buifc value#; before=int^s after=int^s mode=constant|reflect|replicate|circular"
+    takes = "x[*s]:buwifc value#; before=int^s after=int^s mode=constant|reflect|replicate|circular"
+    wide_unsigned = True
     inputs, attributes, gradients, upcasts_half = ("x", "value"), ("before", "after", "mode"), {"x": gradient}, False
 
     def check(self, arguments: tuple, attributes: tuple, sizes: dict) -> str | None:

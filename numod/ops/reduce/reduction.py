@@ -47,6 +47,7 @@ class Reduction(Op):
     inputs = ("x",)
     attributes = ("dims", "keepdim", "dtype")
     upcasts_half = False
+    wide_unsigned = True  # `accepts` decides
 
     def __init__(
         self,
@@ -92,6 +93,8 @@ class Reduction(Op):
                     f"\"{self.name}\" not implemented for '{compute.short}'; take a part first, with .real, .imag or "
                     ".abs()"
                 )
+            if compute.kind == "w":
+                self._refuse_wide_unsigned((x, layout((), compute, x.device)))
             raise RuntimeError(
                 f"{self.name}(): could not infer output dtype. Input dtype must be either a floating point or complex "
                 f"dtype. Got: {compute.short}"
@@ -530,8 +533,8 @@ mean = reduction(
 prod_ = reduction("prod", lambda a, b: a * b, 1, dx=_prod_gradient, result="sum", accepts="buifc")
 amax = reduction("amax", lambda a, b: t.larger(a, b), "least", dx=_extremum_gradient)
 amin = reduction("amin", lambda a, b: t.smaller(a, b), "greatest", dx=_extremum_gradient)
-any_ = reduction("any", lambda a, b: t.logical_or(a, b), False, result="bool", accepts="buifc")
-all_ = reduction("all", lambda a, b: t.logical_and(a, b), True, result="bool", accepts="buifc")
+any_ = reduction("any", lambda a, b: t.logical_or(a, b), False, result="bool", accepts="buwifc")
+all_ = reduction("all", lambda a, b: t.logical_and(a, b), True, result="bool", accepts="buwifc")
 norm2 = reduction(
     "norm2",
     lambda a, b: a + b,

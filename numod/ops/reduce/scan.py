@@ -117,8 +117,8 @@ def cummax_kernel(x, values, indices, outer, n, inner, *, beats):
 class Running(Op):
     """A running total along `dim`; integers and bool give int64."""
 
-    takes = "x[*s]:buifc; dim=axis"
-    inputs, attributes = ("x",), ("dim",)
+    takes = "x[*s]:buwifc; dim=axis"
+    inputs, attributes, wide_unsigned = ("x",), ("dim",), True
 
     def __init__(self, name: str, kernel: Callable, gradient: Callable, join: Callable, identity: float) -> None:
         super().__init__(name)

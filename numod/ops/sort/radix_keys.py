@@ -63,6 +63,24 @@ def key_of_int64(x):
     return uint64(int64(x)) ^ uint64(0x8000000000000000)
 
 
+@scalar
+def key_of_uint32(x):
+    """The key of a uint32: itself."""
+    return uint64(x)
+
+
+@scalar
+def value_of_uint32(key):
+    """The uint32 with this key."""
+    return int64(key)
+
+
+@scalar
+def key_of_uint64(x):
+    """The key of a uint64: itself."""
+    return uint64(x)
+
+
 def keyed(x: Layout, kernel: Callable) -> Callable:
     """A kernel with the key functions of x's dtype."""
     functions = {
@@ -80,7 +98,8 @@ def keyed_launcher(x: Layout, name: str, kernel: Callable, arrays: str, numbers:
 
 def _name_of_key(dtype: DType) -> str:
     """The name of the key function of a dtype."""
-    return dtype.name if dtype.is_floating_point else f"int{8 * max(dtype.itemsize, 4)}"
+    has_key = dtype.is_floating_point or (dtype.kind == "w" and dtype.itemsize > 2)
+    return dtype.name if has_key else f"int{8 * max(dtype.itemsize, 4)}"
 
 
 def key_storage(dtype: DType) -> np.dtype:

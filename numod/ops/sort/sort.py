@@ -345,8 +345,8 @@ def take_kernel(x, values, indices, positions, total, n, start):
 class Sort(Op):
     """A stable sort of each row: (values, indices)."""
 
-    takes = "x[*s]:buif; descending=flag"
-    inputs, attributes, outputs = ("x",), ("descending",), ("values", "indices")
+    takes = "x[*s]:buwif; descending=flag"
+    inputs, attributes, outputs, wide_unsigned = ("x",), ("descending",), ("values", "indices"), True
     gradients = {"x": scatter_back}
 
     def prepare(self, arguments: tuple, attributes: tuple) -> Plan:

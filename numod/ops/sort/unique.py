@@ -66,8 +66,8 @@ def longest_run_kernel(x, places, out, rows, n):
 class Runs(Op):
     """The run that each row belongs to, from 0, for a dense vector or matrix whose equal rows are adjacent."""
 
-    takes = "x[n *w]:buifc;"
-    inputs, differentiable = ("x",), False
+    takes = "x[n *w]:buwifc;"
+    inputs, differentiable, wide_unsigned = ("x",), False, True
 
     def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
         (x,) = arguments

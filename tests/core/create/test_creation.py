@@ -69,7 +69,7 @@ def test_truncation_towards_zero():
 @pytest.mark.parametrize("data, dtype", [
     ([np.ones(2), np.ones(2)], numod.float64), ([[1, 2], np.ones(2, "f4")], numod.float32), ([np.float64(1), 2], numod.float64), ([np.int32(1)], numod.int32),
     ([np.int8(1), 2.5], numod.float32), ([numod.tensor(1.0, dtype=numod.float64), 2], numod.float64), ([numod.tensor(1.5, dtype=numod.bfloat16)], numod.bfloat16),
-    (((7, 5), (9, np.array(5.0))), numod.float64), ([np.uint16(1)], numod.int64), ([np.complex64(1), 1.0], numod.complex64), ([np.zeros(0)], numod.float64),
+    (((7, 5), (9, np.array(5.0))), numod.float64), ([np.uint16(1)], numod.uint16), ([np.complex64(1), 1.0], numod.complex64), ([np.zeros(0)], numod.float64),
 ])  # fmt: skip
 def test_arrays_and_tensors_in_lists_keep_their_dtype(data, dtype):
     assert numod.tensor(data).dtype is dtype
