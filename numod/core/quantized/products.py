@@ -45,6 +45,8 @@ class WeightParts:
             scale.float() if isinstance(scale, Tensor) else self.sums.new_full((1,), scale, dtype=dtypes.float32)
         )
         self.column_scale = self.scale.expand(self.matrix.shape[0]).contiguous()
+        count, channels, *taps = integers.shape if integers.ndim > 2 else (*integers.shape, 1)
+        self.filters = self.matrix.reshape(count, *((1,) * (2 - len(taps))), *taps, channels)  # of a convolution
         self.requantizers: dict[tuple, tuple[Tensor | None, tuple, tuple[Tensor, Tensor]]] = {}
 
     def shift(self, bias: Tensor | None) -> Tensor:
@@ -158,7 +160,7 @@ def static_convolution(
     parts = parts_of(weight)
     offset, multiplier = parts.requantizer(x_quantizer, bias, out.scale)
     low, high = out.limits
-    filters = parts.matrix.reshape(weight.shape[0], *((1,) * (4 - weight.ndim)), *weight.shape[2:], weight.shape[1])
+    filters = parts.filters
     zero = out.zero_point
     limits = x_quantizer.zero_point, zero, max(low, zero) if relu else low, high
     return apply(byte_convolution, (x, filters, offset, multiplier), (*settings, *limits))
