@@ -18,14 +18,15 @@ from . import (
     dots,
     limb_dots,
     pool_rows,
+    sparse_rows,
     tiles,
     vectors,
     winograd,
 )
 
 _MODULES = (
-    vectors, tiles, butterflies, byte_tiles, dots, limb_dots, argminmax, pool_rows, depthwise_bytes, depthwise_fma,
-    winograd,
+    vectors, tiles, butterflies, byte_tiles, dots, limb_dots, argminmax, pool_rows, sparse_rows, depthwise_bytes,
+    depthwise_fma, winograd,
 )  # fmt: skip
 
 

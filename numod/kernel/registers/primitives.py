@@ -14,7 +14,7 @@ import math
 import numpy as np
 
 from ..language import emitted
-from . import byte_tiles, tiles
+from . import byte_tiles, sparse_rows, tiles
 from . import depthwise_bytes as depthwise_words
 from . import limb_dots as limb_dot_products
 from .vectors import host
@@ -411,6 +411,27 @@ def depthwise_bytes(
         if channel < columns:
             value = np.float32(total) * np.float32(scales[scales_at + number])
             out[out_at + channel] = int(np.rint(min(max(value, least), most))) + zero
+
+
+def sparse_dots(values, v_at, columns, c_at, steps, x, x_at, out, out_at, valid):
+    """out (valid) = a group of sparse rows, one in each lane, times x."""
+    lanes = host().lanes(4)
+    numbers = values[v_at : v_at + steps * lanes].view(np.float32)
+    for row in range(min(valid, lanes)):
+        places = range(row, steps * lanes, lanes)
+        out[out_at + row] = sum(numbers[k] * x[x_at + int(columns[c_at + k])] for k in places)
+
+
+def sparse_batch(values, v_at, columns, c_at, steps, x, x_at, out, out_at):
+    """out (ROWS, width) = rows of a group of sparse rows times x (inner, width)."""
+    lanes = host().lanes(4)
+    width, numbers = sparse_rows.VECTORS * lanes, values[v_at:].view(np.float32)
+    for row in range(sparse_rows.ROWS):
+        for j in range(width):
+            places = range(row, steps * lanes, lanes)
+            out[out_at + row * width + j] = sum(
+                numbers[k] * x[x_at + int(columns[c_at + k]) * width + j] for k in places
+            )
 
 
 def _word_product(a, a_at, word, right):
