@@ -17,15 +17,15 @@ ROWS, VECTORS = 4, 2  # rows at a time, and registers of vectors, of `sparse_bat
 def functions() -> dict[str, Callable]:
     """sparse_dots(values, at, columns, at, steps, x, at, out, at, valid): out (valid) = a group of rows times x.
 
-    sparse_batch(values, at, columns, at, steps, x, at, out, at): out (ROWS, width) = ROWS rows of a group times x
-    (inner, width), for a width of VECTORS registers.
+    sparse_batch(values, at, columns, at, steps, x, at, order, at, out, at): ROWS rows of a group times x (inner,
+    width), for a width of VECTORS registers; the results are written to rows `order` of out (..., width).
 
     `values` and `columns` are arrays of 32-bit integers; the values are the bits of float32.
     """
     rows = "values[v_at], columns[c_at], steps, x[x_at], out[out_at]"
     return {
         "sparse_dots": primitive("sparse_dots", f"{rows}, valid", emit_dots),
-        "sparse_batch": primitive("sparse_batch", rows, emit_batch),
+        "sparse_batch": primitive("sparse_batch", rows.replace("out[", "order[o_at], out["), emit_batch),
     }
 
 
@@ -58,7 +58,7 @@ def _gathered(w: Writer, x: object, places: object) -> object:
     return result
 
 
-def emit_batch(w, values, columns, steps, x, out):
+def emit_batch(w, values, columns, steps, x, order, out):
     """Write sparse_batch."""
     builder, floats = w.builder, Writer(w.builder, w.ir.FloatType(), w.lanes)
     values, width = builder.bitcast(values, floats.element.as_pointer()), VECTORS * w.lanes
@@ -74,5 +74,6 @@ def emit_batch(w, values, columns, steps, x, out):
 
     sums = w.loop(0, steps, 1, [[floats.zeros] * VECTORS] * ROWS, step)
     for row in range(ROWS):
+        place = builder.sext(w.element_at(order, row), w.ir.IntType(64))
         for v in range(VECTORS):
-            floats.store(sums[row][v], out, row * width + v * w.lanes)
+            floats.store(sums[row][v], out, (place, width), v * w.lanes)

@@ -24,27 +24,43 @@ from ..op import Op, Plan
 from .matmul import Linear
 
 
-def pack_groups(weight, packed, rows, inner, capacity, *, LANES):
-    """Pack weight (rows, inner) into packed: whether it fits, the first step of each group, columns, values."""
+def pack_groups(weight, packed, counts, starts, rows, inner, capacity, *, LANES):
+    """Pack weight (rows, inner) into packed: whether it fits, the first step of each group, the rows of the groups,
+    columns, values. Rows with as many elements share a group, so that few zeros are stored.
+
+    Scratch: counts (rows) and starts (inner + 2).
+    """
     groups, total = (rows + LANES - 1) // LANES, int64(0)
-    columns_at = groups + 2
+    order_at = groups + 2
+    columns_at = order_at + groups * LANES
     values_at = columns_at + capacity * LANES
+    for k in range(inner + 2):
+        starts[uintp(k)] = 0
+    for row in range(rows):
+        count = int64(0)
+        for k in range(inner):
+            count += int64(weight[uintp(row * inner + k)] != 0.0)
+        counts[uintp(row)] = count
+        starts[uintp(count + 1)] += 1
+    for k in range(inner + 1):
+        starts[uintp(k + 1)] += starts[uintp(k)]
+    for row in range(rows):
+        place = starts[uintp(counts[uintp(row)])]
+        packed[uintp(order_at + place)] = row
+        starts[uintp(counts[uintp(row)])] = place + 1
+    for place in range(rows, groups * LANES):
+        packed[uintp(order_at + place)] = place
     for group in range(groups):
         packed[uintp(1 + group)] = total
-        longest = int64(0)
-        for row in range(group * LANES, min(group * LANES + LANES, rows)):
-            count = int64(0)
-            for k in range(inner):
-                count += int64(weight[uintp(row * inner + k)] != 0.0)
-            longest = max(longest, count)
-        total += longest
+        total += counts[uintp(packed[uintp(order_at + min(group * LANES + LANES, rows) - 1)])]
     packed[uintp(1 + groups)] = total
     packed[uintp(0)] = int64(total <= capacity)
     if total <= capacity:
         for e in range(total * LANES):
             packed[uintp(columns_at + e)], packed[uintp(values_at + e)] = 0, 0
-        for row in range(rows):
-            at = int64(packed[uintp(1 + row // LANES)]) * LANES + row % LANES
+        for place in range(rows):
+            row = int64(packed[uintp(order_at + place)])
+            at = int64(packed[uintp(1 + place // LANES)]) * LANES + place % LANES
             for k in range(inner):
                 value = weight[uintp(row * inner + k)]
                 if value != 0.0:
@@ -71,7 +87,8 @@ def sparse_product(
     Scratch: for each WIDTH rows of x, turned (inner, WIDTH) and product (groups * LANES, WIDTH).
     """
     groups = (rows + LANES - 1) // LANES
-    columns_at, chunks = groups + 2, (batch + WIDTH - 1) // WIDTH
+    order_at, chunks = groups + 2, (batch + WIDTH - 1) // WIDTH
+    columns_at = order_at + groups * LANES
     values_at = columns_at + capacity * LANES
     if packed[uintp(0)] == 0:
         dense(x, weight, out, batch, rows, inner)
@@ -82,8 +99,10 @@ def sparse_product(
                 first = int64(packed[uintp(1 + group)])
                 sparse_dots(
                     packed, values_at + first * LANES, packed, columns_at + first * LANES,
-                    int64(packed[uintp(2 + group)]) - first, x, 0, out, group * LANES, rows - group * LANES,
+                    int64(packed[uintp(2 + group)]) - first, x, 0, product, group * LANES, rows - group * LANES,
                 )  # fmt: skip
+                for place in range(group * LANES, min(group * LANES + LANES, rows)):
+                    out[uintp(packed[uintp(order_at + place)])] = product[uintp(place)]
             else:
                 i, turned_at = int64(task) * WIDTH, int64(task) * WIDTH * inner
                 product_at, count = int64(task) * WIDTH * groups * LANES, min(WIDTH, batch - int64(task) * WIDTH)
@@ -94,7 +113,7 @@ def sparse_product(
                     for row in range(0, LANES, ROWS):
                         sparse_batch(
                             packed, values_at + first * LANES + row, packed, columns_at + first * LANES + row, steps,
-                            turned, turned_at, product, product_at + (group * LANES + row) * WIDTH,
+                            turned, turned_at, packed, order_at + group * LANES + row, product, product_at,
                         )  # fmt: skip
                 transpose(product, product_at, WIDTH, rows, count, out, i * rows, rows, LANES)
     if HAS_BIAS:
@@ -112,21 +131,27 @@ class PackSparse(Op):
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         (weight,), (capacity,), lanes = arguments, parameters, host().lanes(4)
         (rows, inner), source = weight.shape, specialized(pack_groups, LANES=lanes)
-        signature = bind.signature("float32", "int32", numbers=3)
+        signature = bind.signature("float32", "int32", "int64", "int64", numbers=3)
         run = bind.launcher(weight.device, self.name, source, signature, dtypes.float32, 1)
-        size = -(-rows // lanes) + 2 + 2 * capacity * lanes
-        return Plan(layout((size,), dtypes.int32, weight.device), run, (rows, inner, capacity))
+        scratch, parts = weight.device.backend.scratch, ((rows, np.dtype("int64")), (inner + 2, np.dtype("int64")))
+        out = layout((_fixed_size(rows) + 2 * capacity * lanes,), dtypes.int32, weight.device)
+        return Plan(out, lambda *arrays: run(*arrays, *scratch(parts), rows, inner, capacity))
 
 
 pack_sparse = PackSparse("pack_sparse")
 
 
+def _fixed_size(rows: int) -> int:
+    """The words of a packed weight before its columns."""
+    lanes = host().lanes(4)
+    return -(-rows // lanes) * (lanes + 1) + 2
+
+
 def capacity_of(weight: np.ndarray) -> int:
     """The steps of all groups that `pack_sparse` needs for a weight."""
     lanes = host().lanes(4)
-    counts = np.count_nonzero(weight, axis=1)
-    padded = np.pad(counts, (0, -len(counts) % lanes))
-    return int(padded.reshape(-1, lanes).max(1).sum())
+    counts = np.sort(np.count_nonzero(weight, axis=1))
+    return int(counts[lanes - 1 :: lanes].sum() + (counts[-1] if len(counts) % lanes else 0))
 
 
 class SparseLinear(Linear):
@@ -156,11 +181,11 @@ class SparseLinear(Linear):
         )
         signature = bind.signature(*["float32"] * 3, "int32", *["float32"] * 3, numbers=4)
         groups = -(-rows // lanes)
-        capacity = (packed.size - groups - 2) // (2 * lanes)
+        capacity = (packed.size - _fixed_size(rows)) // (2 * lanes)
         work = batch * capacity * lanes
         run = bind.launcher(x.device, self.name, source, signature, dtypes.float32, work, build.FAST_REDUCTION)
         chunks, real, scratch = 0 if is_row else -(-batch // width), np.dtype("float32"), x.device.backend.scratch
-        parts = (max(chunks * inner * width, 1), real), (max(chunks * groups * lanes * width, 1), real)
+        parts = (max(chunks * inner * width, 1), real), (max(chunks * width, 1) * groups * lanes, real)
         sizes = batch, rows, inner, capacity
         if has_bias:
             return Plan(out, lambda *arrays: run(*arrays, *scratch(parts), *sizes))

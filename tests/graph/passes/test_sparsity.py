@@ -89,6 +89,8 @@ def test_capacity_is_the_longest_row_of_each_group():
     from numod.kernel.registers.vectors import host
 
     lanes = host().lanes(4)
-    weight = np.zeros((lanes + 1, 10), np.float32)
-    weight[2, :7], weight[lanes, :3] = 1, 1
-    assert sparse.capacity_of(weight) == 10
+    weight = np.zeros((2 * lanes + 1, 10), np.float32)
+    weight[2, :7] = weight[5:7, :4] = weight[0, :2] = 1
+    weight[lanes:, :3] = 1  # the rows of 3 fill the second group, those of 4 and 7 are above them
+    counts = np.sort(np.count_nonzero(weight, axis=1))
+    assert sparse.capacity_of(weight) == counts[lanes - 1] + counts[2 * lanes - 1] + 7
