@@ -14,6 +14,7 @@ from pathlib import Path
 import numod
 
 PACKAGE = Path(numod.__file__).parent
+FOREIGN = set()  # private methods of other packages
 NOT_IMPORTED = {"numod.__main__", "numod.examples"}  # they run when they are imported
 
 
@@ -89,3 +90,14 @@ def test_calls_have_the_arguments_that_they_need() -> None:
                     faults.append(f"{path.relative_to(PACKAGE)}:{node.lineno}: {function.__name__}: {fault}")
     assert not faults, "\n".join(faults)
     assert count > 10_000  # the test sees the calls
+
+
+def test_private_methods_that_are_called_exist() -> None:
+    """A method of another module's class that was renamed leaves no caller behind."""
+    trees = [ast.parse(path.read_text()) for path in sorted(PACKAGE.rglob("*.py"))]
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    defined = {node.name for node in nodes if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+    defined |= {node.attr for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)}
+    defined |= {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    called = {node.func.attr for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)}
+    assert not {name for name in called if name.startswith("_") and not name.startswith("__")} - defined - FOREIGN

@@ -21,7 +21,7 @@ from ..core.tensor import Tensor
 from ..dtypes import dtype as DType
 from ..dtypes import float32, float64
 from ..nn import functional as F
-from ..nn.recurrent import GRU, RNNBase
+from ..nn.recurrent import GRU, RNNBase, run_by_step
 from ..profiler.exchange import Exchange
 
 _POOLS = "avg_pool3d max_pool3d adaptive_avg_pool3d adaptive_max_pool3d max_unpool2d max_unpool3d"
@@ -191,9 +191,8 @@ def _run_layer(plain: Callable, arguments: tuple, kwargs: dict) -> Any:
     layer, x, sizes, start, suffix = arguments
     if not state.autocast or not isinstance(layer, GRU):
         return plain(*arguments, **kwargs)
-    return layer._run_by_step(
-        x, sizes, start, {name: getattr(layer, name + suffix) for name in layer._names()}, **kwargs
-    )
+    weights = {name: getattr(layer, name + suffix) for name in layer._names()}
+    return run_by_step(layer.mode, x, sizes, start, weights, **kwargs)
 
 
 def _weights(plain: Callable, arguments: tuple, kwargs: dict) -> dict[str, Tensor]:

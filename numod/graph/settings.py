@@ -8,7 +8,7 @@ from . import config
 
 BACKENDS = "aot_eager", "cudagraphs", "eager", "inductor", "numba"  # all are numba
 _MODES = "default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune"
-_OPTIONS = "freezing", "linked"
+_OPTIONS = "freezing", "linked", "sparsity"
 _TUNING = (  # Inductor's options that change no result and have no counterpart here
     "coordinate_descent_tuning", "epilogue_fusion", "fallback_random", "guard_filter_fn", "max_autotune",
     "max_autotune_gemm", "max_autotune_pointwise", "shape_padding", "trace.enabled", "trace.graph_diagram",

@@ -174,4 +174,5 @@ class Versions:
         if dynamic and family(key, integers=False) in self._forms:
             return self._forms[family(key, integers=False)]
         linked, freezing = self.settings.option("linked"), bool(self.settings.option("freezing"))
-        return Form(linked, dynamic, freezing, requested=self.settings.dynamic is True)
+        sparsity = bool(self.settings.option("sparsity"))
+        return Form(linked, dynamic, freezing, requested=self.settings.dynamic is True, sparsity=sparsity)

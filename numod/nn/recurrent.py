@@ -299,7 +299,7 @@ class RNNBase(Module):
             states = [[zero] * len(suffixes)] * (2 if self.mode == "LSTM" else 1)
         rows, sizes = f.reshape(x, (steps * batch, x.shape[-1])), [batch] * steps
         parts = [
-            self._run(rows, sizes, tuple([state[k] for state in states]), suffix, suffix.endswith("_reverse"))
+            self._run(rows, sizes, tuple([state[k] for state in states]), suffix, reverse=suffix.endswith("_reverse"))
             for k, suffix in enumerate(suffixes)
         ]
         results = [f.reshape(part, (steps, batch, part.shape[-1])) for part, _ in parts]

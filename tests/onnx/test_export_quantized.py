@@ -87,3 +87,36 @@ def test_dynamic_quantization() -> None:
     model = quantization.quantize_dynamic(copy.deepcopy(model), {nn.Linear}, dtype=torch.qint8)
     program = torch.onnx.export(model, (torch.randn(3, 8),), verify=True)
     assert [node.op_type for node in program.model_proto.graph.node].count("MatMulInteger") == 2
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])
+def test_dynamic_recurrent_layers(kind: type) -> None:
+    class First(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = kind(4, 6, bidirectional=True)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.layer(x)[0]
+
+    model = quantization.quantize_dynamic(First(), {kind}, dtype=torch.qint8)
+    program = torch.onnx.export(model, (torch.randn(3, 2, 4),), verify=True)
+    assert [node.op_type for node in program.model_proto.graph.node].count("MatMulInteger") == 2 * (3 + 1)
+
+
+def test_a_dynamic_layer_of_rows_without_a_calibrated_scale() -> None:
+    """A product whose scale is computed in the program has no Q/DQ form."""
+    from numod.core.apply import apply
+    from numod.ops.matmul.int8_linear import byte_linear
+
+    class Layer(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("weight", torch.randint(-128, 128, (4, 6), dtype=torch.int8))
+            self.register_buffer("offset", torch.arange(4, dtype=torch.int32))
+
+        def forward(self, x: torch.Tensor, multiplier: torch.Tensor) -> torch.Tensor:
+            return apply(byte_linear, (x, self.weight, self.offset, multiplier.abs()), (-3, -128, 127)).float()
+
+    x = torch.randint(-128, 128, (3, 6), dtype=torch.int8)
+    torch.onnx.export(Layer(), (x, torch.rand(4) / 50), verify=True)

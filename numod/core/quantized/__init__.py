@@ -27,7 +27,15 @@ from .functions import (
     quantize_per_tensor_dynamic,
     range_parameters,
 )
-from .products import dynamic_linear, dynamic_rows_linear, quantized_linear, static_convolution, uses_integers
+from .products import (
+    dynamic_layer,
+    dynamic_linear,
+    dynamic_rows_linear,
+    quantized_linear,
+    runs_layer,
+    static_convolution,
+    uses_integers,
+)
 from .schemes import (
     per_channel_affine,
     per_channel_affine_float_qparams,
@@ -41,10 +49,11 @@ from .tensor import Quantizer, QuantizedTensor
 __all__ = [
     "QuantizedTensor", "Quantizer", "_empty_affine_quantized", "_fake_quantize_learnable_per_channel_affine",
     "_fake_quantize_learnable_per_tensor_affine", "_make_per_channel_quantized_tensor",
-    "_make_per_tensor_quantized_tensor", "choose_parameters", "dequantize", "dynamic_linear", "dynamic_rows_linear",
+    "_make_per_tensor_quantized_tensor", "choose_parameters", "dequantize", "dynamic_layer",
+    "dynamic_linear", "dynamic_rows_linear",
     "fake_quantize_per_channel_affine", "fake_quantize_per_tensor_affine", "int_repr", "per_channel_affine",
     "per_channel_affine_float_qparams", "per_channel_symmetric", "per_tensor_affine", "per_tensor_symmetric",
     "q_per_channel_axis", "q_per_channel_scales", "q_per_channel_zero_points", "q_scale", "q_zero_point", "qscheme",
     "quantize_per_channel", "quantize_per_tensor", "quantize_per_tensor_dynamic", "quantized_linear",
-    "range_parameters", "static_convolution", "uses_integers",
+    "range_parameters", "runs_layer", "static_convolution", "uses_integers",
 ]  # fmt: skip

@@ -6,6 +6,7 @@ sums, which `ops.matmul.int8_linear` scales tile by tile. Weights with zero poin
 
 from __future__ import annotations
 
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -16,6 +17,7 @@ from ...ops import quantize as rows
 from ...ops.convolution.int8 import byte_convolution
 from ...ops.matmul import int8_linear
 from ...ops.matmul.int8 import byte_product
+from ...ops.sequence import int8_layer
 from ..apply import apply
 from ..listeners import listeners
 from ..tensor import Tensor, fields_of
@@ -43,7 +45,13 @@ class WeightParts:
             scale.float() if isinstance(scale, Tensor) else self.sums.new_full((1,), scale, dtype=dtypes.float32)
         )
         self.column_scale = self.scale.expand(self.matrix.shape[0]).contiguous()
+        count, channels, *taps = integers.shape if integers.ndim > 2 else (*integers.shape, 1)
+        self.filters = self.matrix.reshape(count, *((1,) * (2 - len(taps))), *taps, channels)  # of a convolution
         self.requantizers: dict[tuple, tuple[Tensor | None, tuple, tuple[Tensor, Tensor]]] = {}
+
+    def shift(self, bias: Tensor | None) -> Tensor:
+        """The bias, or zeros."""
+        return self.column_scale.new_zeros(self.matrix.shape[0]) if bias is None else _plain(bias)
 
     def requantizer(self, x: Quantizer, bias: Tensor | None, scale: float) -> tuple[Tensor, Tensor]:
         """Offsets (int32) and multipliers of the sums, for a result of this scale."""
@@ -84,11 +92,11 @@ class WeightParts:
 
 # packed weights, by the memory of the weight, each with its state when it was packed
 _packed: WeakKeyDictionary[Storage, tuple[tuple, Tensor]] = WeakKeyDictionary()
-Layer = int8_linear.ByteLinear | int8_linear.DynamicLinear
+Layer = int8_linear.ByteLinear | int8_linear.DynamicLinear | int8_layer.DynamicLayer
 
 
-def linear(op: Layer, x: Tensor, weight: Tensor, others: tuple, parameters: tuple) -> Tensor:
-    """A linear layer of integers. The weight is packed once for each state of its memory.
+def linear(op: Layer, x: Tensor, weight: Tensor, others: tuple, parameters: tuple) -> Any:
+    """An op of x, an int8 weight and others. The weight is packed once for each state of its memory.
 
     Recorded programs have the weight as it is: freezing packs it.
     """
@@ -99,6 +107,11 @@ def linear(op: Layer, x: Tensor, weight: Tensor, others: tuple, parameters: tupl
     if known is None or known[0] != state:
         known = _packed[storage] = state, apply(int8_linear.pack_bytes, (weight,))
     return apply(op.packed_form(), (x, weight, *others, known[1]), parameters)
+
+
+def _plain(tensor: Tensor) -> Tensor:
+    """A tensor without its history."""
+    return tensor.detach() if tensor.requires_grad else tensor
 
 
 def _memory(tensor: Tensor) -> np.ndarray:
@@ -147,7 +160,7 @@ def static_convolution(
     parts = parts_of(weight)
     offset, multiplier = parts.requantizer(x_quantizer, bias, out.scale)
     low, high = out.limits
-    filters = parts.matrix.reshape(weight.shape[0], *((1,) * (4 - weight.ndim)), *weight.shape[2:], weight.shape[1])
+    filters = parts.filters
     zero = out.zero_point
     limits = x_quantizer.zero_point, zero, max(low, zero) if relu else low, high
     return apply(byte_convolution, (x, filters, offset, multiplier), (*settings, *limits))
@@ -180,13 +193,12 @@ def dynamic_linear(x: Tensor, weight: QuantizedTensor, bias: Tensor | None = Non
         values = x.matmul(weight.dequantize().t())
         return values if bias is None else values + bias
     parts, last = parts_of(weight), 127 if reduce_range else 255
-    matrix = x.detach() if x.requires_grad else x
+    matrix = _plain(x)
     matrix = (matrix if matrix.ndim == 2 else matrix.reshape(-1, x.shape[-1])).contiguous()
     columns = weight._integers.shape[0]
     if matrix.device.type == "cpu" and matrix.dtype is dtypes.float32:
-        scale = parts.column_scale
-        shift = scale.new_zeros(columns) if bias is None else bias.detach()
-        result = linear(int8_linear.dynamic_linear, matrix, parts.matrix, (scale, shift), (last,))
+        inputs = parts.column_scale, parts.shift(bias)
+        result = linear(int8_linear.dynamic_linear, matrix, parts.matrix, inputs, (last,))
     else:
         low, high = matrix.aminmax()
         scale = apply(rows.range_scale, (low, high, last))
@@ -211,3 +223,21 @@ def dynamic_rows_linear(x: Tensor, integers: Tensor, weight_scale: Tensor, bias:
         shift = 0.0 if bias is None else bias.detach()
         result = apply(rows.dequantize_product, (total, 0, 0, scale, weight_scale, shift))
     return result.reshape(*x.shape[:-1], integers.shape[0]).to(x.dtype)
+
+
+def runs_layer(x: Tensor, weight: Tensor) -> bool:
+    """Whether `dynamic_layer` takes inputs like x and this recurrent weight."""
+    is_plain = x.device.type == "cpu" and x.dtype is dtypes.float32 and isinstance(weight, QuantizedTensor)
+    return is_plain and weight._quantizer.dtype is dtypes.qint8 and parts_of(weight).is_symmetric
+
+
+def dynamic_layer(
+    mode: str, gates: Tensor, weight: QuantizedTensor, bias: Tensor | None, start: tuple, reverse: bool
+) -> tuple[Tensor, ...]:
+    """All states (steps * N, H) of an LSTM or GRU layer in one direction: h, and c of an LSTM.
+
+    `gates` (steps * N, gates) is the input's part of the gates. The states are quantized at each step.
+    """
+    op, parts = int8_layer.dynamic_lstm if mode == "LSTM" else int8_layer.dynamic_gru, parts_of(weight)
+    others = parts.column_scale, parts.shift(bias), *[_plain(state).contiguous() for state in start]
+    return linear(op, gates.contiguous(), parts.matrix, others, (127, reverse))

@@ -37,7 +37,7 @@ class Executable:
             state.grad_enabled and any(value.requires_grad for value in program.held.values())
         )
         self.recorded, self.freezing = program, form.freezing and not recording
-        program, self.frozen = freeze(simplified(program)) if self.freezing else (program, [])
+        program, self.frozen = freeze(simplified(program), form.sparsity) if self.freezing else (program, [])
         self.program, self.boundary = optimise(program, self.boundary)
         program, self.lowered = self.program, lower(self.program)
         self.counting: list[dict] = []  # optimizer states with step counts in Python

@@ -40,12 +40,14 @@ class Form:
     `linked`: as one native function, or kernel by kernel; None chooses by the amount of work.
     `dynamic`: one function for all sizes. `requested`: by `compile(dynamic=True)`, not since sizes changed.
     `freezing`: values that depend only on constant held tensors are computed once (`freeze`).
+    `sparsity`: frozen weights are packed without their zeros where that is faster.
     """
 
     linked: bool | None = None
     dynamic: bool = False
     freezing: bool = False
     requested: bool = False
+    sparsity: bool = False
 
 
 class Section:

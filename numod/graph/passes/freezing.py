@@ -15,10 +15,13 @@ from weakref import WeakValueDictionary
 from ...autograd import inference_mode, no_grad
 from ...core.tensor import DataVersionCounter, Tensor
 from ...ops import table
+from ...ops.matmul.matmul import linear
+from ...ops.op import Packing
 from ..ir.alias_analysis import Effects, copied, prepare_arguments, program_outputs, is_pure, accessed_values
 from ..ir.program import Check, Program, Step, Value
 from .fold_scale import fold_scales
 from .pipeline import simplified
+from .sparsity import sparse_packing
 from .simplify import exactly, without_dead
 
 
@@ -53,12 +56,12 @@ class Frozen:
 _frozen: WeakValueDictionary[tuple, Frozen] = WeakValueDictionary()
 
 
-def freeze(program: Program) -> tuple[Program, list[Frozen]]:
+def freeze(program: Program, sparsity: bool = False) -> tuple[Program, list[Frozen]]:
     """(the program without frozen steps, the frozen values, whose tensors it holds instead).
 
-    The program must come from `simplify`.
+    The program must come from `simplify`. With `sparsity`, weights may be packed without their zeros.
     """
-    return compute_constants(_with_packed_weights(program))
+    return compute_constants(_with_packed_weights(program, sparsity))
 
 
 def with_constants(program: Program, variable: Container[Value] = ()) -> Program:
@@ -121,14 +124,14 @@ def _costs_nothing(step: Step) -> bool:
     return step.op.is_view or step.op is table.fill
 
 
-def _with_packed_weights(program: Program) -> Program:
+def _with_packed_weights(program: Program, sparsity: bool) -> Program:
     """The program with separate steps that pack weights, for products whose kernels read packed weights."""
     constants, program = _constants(program), copied(program, program.steps)
     packed: dict[tuple, Value] = {}
     steps: list[Step | Check] = []
     for step in program.steps:
         packing = (
-            step.op.prepack(prepare_arguments(step, program.layouts), step.attributes)
+            _packing(program, step, constants, sparsity)
             if is_pure(step) and not _is_constant(step, constants)
             else None
         )
@@ -144,6 +147,18 @@ def _with_packed_weights(program: Program) -> Program:
         steps.append(step)
     program.steps = steps
     return program
+
+
+def _packing(program: Program, step: Step, constants: set[Value], sparsity: bool) -> Packing | None:
+    """How to pack an input of a step ahead of time."""
+    arguments = prepare_arguments(step, program.layouts)
+    packing = step.op.prepack(arguments, step.attributes)
+    if sparsity and step.op is linear and step.inputs[1] in constants:
+        weight = step.inputs[1]
+        held = program.held.get(weight)
+        tensor = _frozen_value(program, weight, constants).tensor if held is None else held
+        return sparse_packing(step.op, arguments, tensor) or packing
+    return packing
 
 
 def _frozen_value(program: Program, value: Value, constants: set[Value]) -> Frozen:

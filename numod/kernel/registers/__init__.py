@@ -9,10 +9,24 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 
-from . import argminmax, butterflies, byte_tiles, depthwise_fma, dots, limb_dots, pool_rows, tiles, vectors, winograd
+from . import (
+    argminmax,
+    butterflies,
+    byte_tiles,
+    depthwise_bytes,
+    depthwise_fma,
+    dots,
+    limb_dots,
+    pool_rows,
+    sparse_rows,
+    tiles,
+    vectors,
+    winograd,
+)
 
 _MODULES = (
-    vectors, tiles, butterflies, byte_tiles, dots, limb_dots, argminmax, pool_rows, depthwise_fma, winograd,
+    vectors, tiles, butterflies, byte_tiles, dots, limb_dots, argminmax, pool_rows, sparse_rows, depthwise_bytes,
+    depthwise_fma, winograd,
 )  # fmt: skip
 
 

@@ -14,7 +14,9 @@ import math
 import numpy as np
 
 from ..language import emitted
-from . import byte_tiles, limb_dots as limb_dot_products, tiles
+from . import byte_tiles, sparse_rows, tiles
+from . import depthwise_bytes as depthwise_words
+from . import limb_dots as limb_dot_products
 from .vectors import host
 
 
@@ -35,14 +37,15 @@ def copy_strip(x, x_at, x_step, out, out_at, count):
 
 
 def transpose_block(x, x_at, x_step, out, out_at, out_step):
-    """Transpose a square of one register's width: out (k, j) = x (j, k)."""
-    transpose_edge(x, x_at, x_step, out, out_at, out_step, _lanes(x))
+    """Transpose a square of `tiles.square` elements a side: out (k, j) = x (j, k)."""
+    transpose_edge(x, x_at, x_step, out, out_at, out_step, tiles.square(x.itemsize))
 
 
 def transpose_edge(x, x_at, x_step, out, out_at, out_step, valid):
     """Transpose like `transpose_block`, reading only `valid` lines; the last one is repeated."""
-    for k in range(_lanes(x)):
-        for j in range(_lanes(x)):
+    side = tiles.square(x.itemsize)
+    for k in range(side):
+        for j in range(side):
             out[out_at + k * out_step + j] = x[x_at + min(j, valid - 1) * x_step + k]
 
 
@@ -403,6 +406,44 @@ def _limb_dots(bits):
 
 
 limb_dots, limb_dots4 = map(_limb_dots, (8, 4))
+
+
+def depthwise_bytes(
+    x, x_at, taps, t_at, groups, weight, w_at, added, added_at, scales, scales_at, out, out_at, columns, least, most,
+    zero,
+):  # fmt: skip
+    """out (columns) = round((sum + added) * scales) in [least, most], plus zero: the sums over taps of x * weight."""
+    count = host().width // 4
+    for number in range(4 * count):
+        vector, lane, total = number // count, number % count, int(added[added_at + number])
+        channel = depthwise_words.channel_of(vector, lane)
+        for tap in range(4 * groups):
+            word = int(weight[w_at + (tap // 4 * 4 + vector) * count + lane])
+            total += int(x[x_at + int(taps[t_at + tap]) + channel]) * _signed(word >> tap % 4 * 8, 8)
+        if channel < columns:
+            value = np.float32(total) * np.float32(scales[scales_at + number])
+            out[out_at + channel] = int(np.rint(min(max(value, least), most))) + zero
+
+
+def sparse_dots(values, v_at, columns, c_at, steps, x, x_at, out, out_at, valid):
+    """out (valid) = a group of sparse rows, one in each lane, times x."""
+    lanes = host().lanes(4)
+    numbers = values[v_at : v_at + steps * lanes].view(np.float32)
+    for row in range(min(valid, lanes)):
+        places = range(row, steps * lanes, lanes)
+        out[out_at + row] = sum(numbers[k] * x[x_at + int(columns[c_at + k])] for k in places)
+
+
+def sparse_batch(values, v_at, columns, c_at, steps, x, x_at, order, o_at, out, out_at):
+    """Rows `order` of out (..., width) = ROWS rows of a group of sparse rows times x (inner, width)."""
+    lanes = host().lanes(4)
+    width, numbers = sparse_rows.VECTORS * lanes, values[v_at:].view(np.float32)
+    for row in range(sparse_rows.ROWS):
+        for j in range(width):
+            places = range(row, steps * lanes, lanes)
+            out[out_at + int(order[o_at + row]) * width + j] = sum(
+                numbers[k] * x[x_at + int(columns[c_at + k]) * width + j] for k in places
+            )
 
 
 def _word_product(a, a_at, word, right):

@@ -47,8 +47,8 @@ def functions() -> dict[str, Callable]:
     x_step + j * S + r] for r < valid and j < n; 0 unless first <= j * S + r < last and top <= i < bottom. It may write
     beyond these n, up to room - i * less elements in line i, since whole vectors are faster.
 
-    transpose_block(x, x_at, x_step, out, out_at, out_step) transposes a square of one register's width: out (k, j) = x
-    (j, k). transpose_edge(..., out_step, valid) reads only `valid` lines and repeats the last one.
+    transpose_block(x, x_at, x_step, out, out_at, out_step) transposes a square of `square` elements a side: out (k, j)
+    = x (j, k). transpose_edge(..., out_step, valid) reads only `valid` lines and repeats the last one.
     """
     rows, functions = host().rows, {}
 
@@ -295,6 +295,12 @@ def _emit_copy_panel(lanes, vectors, w, x, x_step, out, count):
     w.loop(0, count, 1, [], line)
 
 
+def square(itemsize: int) -> int:
+    """The side of a square that `transpose_block` transposes: a register's elements, of bytes those of 128 bits."""
+    return 16 if itemsize == 1 else host().lanes(itemsize)
+
+
 def _emit_transpose(w, source, step, target, target_step, valid=None):
+    w = Writer(w.builder, w.element, square(w.size))
     for k, value in enumerate(w.transposed([w.load(source, (step, w.within(k, valid))) for k in range(w.lanes)])):
         w.store(value, target, (target_step, k))

@@ -59,9 +59,13 @@ def byte_linear(translation: Translation, call: Call) -> str:
 @rule("dynamic_linear")
 def dynamic_linear(translation: Translation, call: Call) -> str:
     """x in integers of its own range, MatMulInteger, and floats again."""
-    graph, node, (last,) = translation.graph, translation.graph.node, call.attributes
-    x, weight, weight_scale, bias = call.inputs
-    name = translation.name(x)
+    x, *others = call.inputs
+    return _dynamic_product(translation, translation.name(x), others, call.attributes[0])
+
+
+def _dynamic_product(translation: Translation, name: str, others: list[Value], last: int) -> str:
+    """A matrix in integers of its range (or of each row's if `last` is 0) times the weight, scale and bias `others`."""
+    graph, node, (weight, weight_scale, bias) = translation.graph, translation.graph.node, others
 
     def number(value: float) -> str:
         return graph.constant(float(value), dtypes.float32)
@@ -83,6 +87,44 @@ def dynamic_linear(translation: Translation, call: Call) -> str:
     total = _integer_matmul(translation, integers, graph.cast(zero, dtypes.uint8), weight)
     values = node("Mul", graph.cast(total, dtypes.float32), node("Mul", translation.name(weight_scale), scale))
     return node("Add", values, translation.name(bias))
+
+
+@rule("dynamic_lstm")
+def dynamic_lstm(translation: Translation, call: Call) -> tuple[str, ...]:
+    """The steps of an LSTM layer, one after the other."""
+
+    def cell(node: Any, x: list[str], y: list[str], h: str, c: str) -> tuple[str, str]:
+        gate, forget, new, out = (node("Add", *pair) for pair in zip(x, y))
+        added = node("Mul", node("Sigmoid", gate), node("Tanh", new))
+        c = node("Add", node("Mul", node("Sigmoid", forget), c), added)
+        return node("Mul", node("Sigmoid", out), node("Tanh", c)), c
+
+    return _dynamic_layer(translation, call, cell)
+
+
+@rule("dynamic_gru")
+def dynamic_gru(translation: Translation, call: Call) -> tuple[str, ...]:
+    """The steps of a GRU layer, one after the other."""
+
+    def cell(node: Any, x: list[str], y: list[str], h: str) -> tuple[str]:
+        reset, update = (node("Sigmoid", node("Add", *pair)) for pair in zip(x[:2], y))
+        new = node("Tanh", node("Add", x[2], node("Mul", reset, y[2])))
+        return (node("Add", new, node("Mul", update, node("Sub", h, new))),)
+
+    return _dynamic_layer(translation, call, cell)
+
+
+def _dynamic_layer(translation: Translation, call: Call, cell: Any) -> tuple[str, ...]:
+    """All states of a layer, (steps * N, H) each."""
+    graph, (x, weight, scale, bias, *start), (last, reverse) = translation.graph, call.inputs, call.attributes
+    (rows, wide), (batch, size) = translation.shape(x), translation.shape(start[0])
+    states, outputs = tuple(translation.name(state) for state in start), {}
+    for first in range(0, rows, batch)[:: -1 if reverse else 1]:
+        inputs = graph.slice(translation.name(x), 0, first, first + batch)
+        product = _dynamic_product(translation, states[0], [weight, scale, bias], last)
+        parts = [[graph.slice(value, 1, k, k + size) for k in range(0, wide, size)] for value in (inputs, product)]
+        states = outputs[first] = cell(graph.node, *parts, *states)
+    return tuple(graph.node("Concat", *column, axis=0) for column in zip(*[outputs[at] for at in sorted(outputs)]))
 
 
 def _integer_matmul(translation: Translation, left: str, left_zero: str | int, weight: Value) -> str:

@@ -19,7 +19,7 @@ from ...kernel.specialize import specialized
 
 MIN_SIZE = 1 << 12  # minimum number of elements for which these blocks pay off
 STRIP = 64  # columns per task, which is the number of lines of x that are in the cache at a time
-_KINDS = {4: dtypes.float32, 8: dtypes.float64}  # elements are moved as floats of the same width
+_KINDS = {1: dtypes.int8, 4: dtypes.float32, 8: dtypes.float64}  # elements are moved as these of the same width
 
 
 def transpose_kernel(
@@ -51,7 +51,7 @@ def plan_transpose_copy(x: Layout, out: Layout) -> Callable | None:
         return None
     sizes, strides = emit.collapse(x.shape, [x.strides, out.strides])
     transposed = emit.crossing(sizes, strides)
-    lanes = tiles.host().lanes(kind.itemsize)
+    lanes = tiles.square(kind.itemsize)
     if transposed is None or len(transposed[0]) > 4 or min(transposed[0][-2:]) < lanes or 0 in strides[0]:
         return None
     sizes, ((*x_outer, x_row, x_column), (*out_outer, out_row, out_column)) = transposed

@@ -116,6 +116,21 @@ def usable_scale(scale):
     return larger(scale, float32(6.1e-5)) if scale > 1e-38 else float32(0.1)
 
 
+@scalar
+def zero_point_of(least, step, last):
+    """The integer in 0 ... last that stands for zero, as a float."""
+    zero = float32(0.0) - least / step
+    zero = zero if zero < float32(last) else float32(last)
+    return round_small(zero if zero > 0.0 else float32(0.0))
+
+
+@scalar
+def nearest_integer(value, bottom, top):
+    """The integer nearest to a value, in [bottom, top]; NaN is `top`."""
+    value = value if value < top else top
+    return int32(round_small(value if value > bottom else bottom))
+
+
 def dynamic_tiles(
     x, scale, bias, packed, out, left, added, scales, shifts, factors, extremes, rows, columns, inner, last, block,
     workers,
@@ -140,9 +155,7 @@ def dynamic_tiles(
             low, high = min(low, extremes[uintp(i)]), max(high, extremes[uintp(rows + i)])
         least = float_of_order(low)
         step = usable_scale((float_of_order(high) - least) / float32(last))
-        zero = float32(0.0) - least / step
-        zero = zero if zero < float32(last) else float32(last)
-        zero = round_small(zero if zero > 0.0 else float32(0.0))
+        zero = zero_point_of(least, step, last)
         for i in range(rows):
             factors[uintp(i)] = step
     else:
@@ -157,9 +170,7 @@ def dynamic_tiles(
         start, source = int64(task) * words * GROUP, int64(task) * inner
         inverse = float32(1.0) / factors[uintp(int64(task))]
         for k in range(inner):
-            value = x[uintp(source + k)] * inverse + zero
-            value = value if value < top else top
-            left[uintp(start + k)] = part(int32(round_small(value if value > bottom else bottom)))
+            left[uintp(start + k)] = part(nearest_integer(x[uintp(source + k)] * inverse + zero, bottom, top))
         for k in range(inner, words * GROUP):
             left[uintp(start + k)] = 0
     for j in range(columns):
@@ -186,19 +197,21 @@ class PackBytes(Op):
 
     def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
         (weight,) = arguments
-        run, sizes = _packer(weight)
-        return Plan(layout((_packed_size(*weight.shape),), dtypes.int32, weight.device), run, sizes)
+        run, sizes = packer(weight)
+        return Plan(layout((packed_size(*weight.shape),), dtypes.int32, weight.device), run, sizes)
 
 
 pack_bytes = PackBytes("pack_bytes")
 
 
-def _packed_size(columns: int, inner: int) -> int:
+def packed_size(columns: int, inner: int) -> int:
+    """The number of words that `pack_bytes` fills."""
     panel = byte_tiles.shape().panel
     return -(-columns // panel) * panel * (-(-inner // byte_tiles.group()) + 1)
 
 
-def _packer(weight: Layout) -> tuple:
+def packer(weight: Layout) -> tuple:
+    """The launcher of `pack_bytes`, and its numbers."""
     group = byte_tiles.group()
     source = specialized(pack_panels, GROUP=group, MASK=255 if group == 4 else 65535, PANEL=byte_tiles.shape().panel)
     signature = bind.signature("int8", "int32", numbers=2)
@@ -236,9 +249,9 @@ class _ByteLayer(Op):
 
     def planned(self, x: Layout, weight: Layout, out: Layout, attributes: tuple) -> Plan:
         """The plan of a weight that is not packed: it is packed at each call."""
-        run, (pack, sizes) = self.tiles(x, weight, out, attributes), _packer(weight)
+        run, (pack, sizes) = self.tiles(x, weight, out, attributes), packer(weight)
         scratch, parts = x.device.backend.scratch, self.parts(x, weight)
-        parts = ((_packed_size(*weight.shape), np.dtype("int32")), *parts)
+        parts = ((packed_size(*weight.shape), np.dtype("int32")), *parts)
 
         def launch(x_data: object, weight_data: object, *others: object) -> None:
             *ends, out_data = others

@@ -6,6 +6,7 @@ import pytest
 import numod
 from numod.core.apply import apply
 from numod.kernel.registers import byte_tiles, primitives
+from numod.ops.convolution import int8
 from numod.ops.convolution.int8 import byte_convolution
 
 CASES = {  # images (N, H, W, C), filters (O, KH, KW), stride, padding, dilation, groups
@@ -13,6 +14,8 @@ CASES = {  # images (N, H, W, C), filters (O, KH, KW), stride, padding, dilation
     "rows apart": ((1, 9, 8, 4), (5, 3, 1), (1, 2), (2, 0), (2, 1), 1),
     "several panels": ((1, 5, 8, 3), (70, 3, 2), (2, 1), (1, 0), (1, 2), 1),
     "depthwise": ((2, 6, 5, 20), (20, 3, 3), (2, 1), (1, 1), (1, 1), 20),
+    "depthwise, several registers": ((1, 7, 8, 150), (150, 5, 3), (1, 1), (0, 1), (1, 2), 150),
+    "depthwise, one register": ((1, 5, 5, 64), (64, 3, 3), (1, 2), (1, 1), (2, 1), 64),
     "groups": ((2, 6, 6, 8), (12, 3, 3), (1, 2), (1, 1), (1, 1), 4),
     "line": ((1, 1, 30, 5), (7, 1, 3), (1, 2), (0, 1), (1, 1), 1),
     "one channel": ((1, 5, 5, 1), (1, 5, 5), (1, 1), (2, 2), (1, 1), 1),
@@ -65,6 +68,31 @@ def test_words_of_two_numbers(monkeypatch):
     b[0] = 0x0002FFFB  # 3 * -5 + -1 * 2
     primitives.byte_rows(a, 0, 1, 0, b, 0, [7], 0, [0.5], 0, out, 0, 1, 1, 1, 1, 1, -100, 100, 20)
     assert out[0] == 15
+
+
+def test_depthwise_sums_without_words_of_bytes(monkeypatch):
+    """The path of processors without VNNI."""
+    monkeypatch.setattr(int8.depthwise_words, "runs", lambda: False)
+    inputs, attributes = example("depthwise", "int8")
+    result = apply(int8.ByteConvolution("plain_depthwise"), tuple(map(numod.from_numpy, inputs)), attributes)
+    assert np.array_equal(result.numpy(), reference(*inputs, *attributes))
+
+
+def test_the_vector_form_of_a_pixel_is_the_plain_one():
+    lanes = int8.depthwise_words.lanes()
+    random = np.random.default_rng(3)
+    x, words = random.integers(0, 256, 2 * lanes).astype("uint8"), random.integers(0, 1 << 32, lanes).astype("uint32")
+    out, added, scales = np.zeros(lanes, "int64"), np.arange(lanes), np.full(lanes, 0.001, "float32")
+    taps = np.array([0, lanes, 5, 1])
+    primitives.depthwise_bytes(x, 0, taps, 0, 1, words, 0, added, 0, scales, 0, out, 0, 7, -100, 100, 3)
+    for channel in range(7):
+        number = next(
+            k for k in range(lanes) if int8.depthwise_words.channel_of(k // (lanes // 4), k % (lanes // 4)) == channel
+        )
+        weights = words[number : number + 1].view("int8").astype(int)
+        total = (weights * x[channel + taps].astype(int)).sum() + number
+        assert abs(out[channel] - 3 - min(max(total * 0.001, -100), 100)) <= 0.51
+    assert not out[7:].any()
 
 
 def test_wrong_calls_are_refused():

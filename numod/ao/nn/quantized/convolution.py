@@ -104,9 +104,9 @@ class _QuantizedConv(QuantizedOutput):
                 "Could not run 'quantized::conv' with arguments from the 'CPU' backend: a quantized layer needs a "
                 "quantized input; put a QuantStub before it"
             )
-        if input.ndim != len(self.kernel_size) + 2:
+        if input._integers.ndim != len(self.kernel_size) + 2:
             raise ValueError(f"Input shape must be `(N, C, {'L H W'[: 2 * len(self.kernel_size) - 1]})`!")
-        out = Quantizer(input.dtype, per_tensor_affine, self.scale, self.zero_point)
+        out = Quantizer(input._quantizer.dtype, per_tensor_affine, self.scale, self.zero_point)
         weight, bias = self._packed_params
         if uses_integers(input, weight) and self._has_integer_kernel():
             return self._by_integers(input, weight, bias, out)

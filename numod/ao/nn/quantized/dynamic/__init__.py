@@ -6,7 +6,7 @@ from typing import Any
 
 from ..... import dtypes, nn
 from .....core import Tensor
-from .....core.quantized import QuantizedTensor, dynamic_linear
+from .....core.quantized import QuantizedTensor, dynamic_layer, dynamic_linear, runs_layer
 from .....nn import functional as F
 from .....nn.module import Module
 from .....nn.recurrent import run_by_step
@@ -15,6 +15,9 @@ from ..base import expect_quantized, quantize_weight
 from ..linear import _PackedLinear
 
 __all__ = ["GRU", "GRUCell", "LSTM", "LSTMCell", "Linear", "RNNCell"]
+
+
+_KERNEL_BATCH = 32  # sequences up to which one thread's kernel of all steps is faster than products by several threads
 
 
 def _weight_of(weight: Tensor, qconfig: Any) -> Tensor:
@@ -114,13 +117,23 @@ class _Layer(_Recurrent):
         return weight
 
     def _run(self, x: Tensor, sizes: list[int], start: tuple, suffix: str, reverse: bool) -> tuple:
-        return run_by_step(self.mode, x, sizes, start, self._weights(suffix), reverse)
+        weights, batch = self._weights(suffix), sizes[0]
+        weight = weights["weight_hh"]
+        has_kernel = self.mode in ("LSTM", "GRU") and not self.proj_size and runs_layer(x, weight)
+        if not has_kernel or min(sizes) != batch or not 0 < batch <= _KERNEL_BATCH or start[0].shape[0] != batch:
+            return run_by_step(self.mode, x, sizes, start, weights, reverse)
+        gates = dynamic_linear(x, weights["weight_ih"], weights.get("bias_ih"))
+        states = dynamic_layer(self.mode, gates, weight, weights.get("bias_hh"), start, reverse)
+        end = slice(0, batch) if reverse else slice(-batch, None)
+        return states[0], tuple(state[end] for state in states)
 
     def _takes(self, sequence: Any) -> bool:
         return False
 
     def _weights(self, suffix: str) -> dict[str, Tensor]:
         weights = super()._weights(suffix)
+        if isinstance(weights["weight_ih"], QuantizedTensor):
+            return weights
         return {name: weight.float() if weight.dtype is dtypes.float16 else weight for name, weight in weights.items()}
 
 

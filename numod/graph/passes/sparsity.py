@@ -1,0 +1,62 @@
+"""Which frozen weights are packed without their zeros: those whose sparse product is faster here, by a measurement."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ... import dtypes
+from ...core import ones
+from ...core.apply import apply
+from ...core.tensor import Tensor
+from ...device import Layout
+from ...ops.matmul import matmul, sparse
+from ...ops.op import Packing
+
+if TYPE_CHECKING:
+    from ...ops.op import Op
+
+LEAST_ZEROS = 0.5  # the part of a weight that must be zero for a measurement
+_ROUNDS, _CALLS = 5, 3
+_measured: dict[tuple, bool] = {}
+
+
+def sparse_packing(op: Op, layouts: tuple, weight: Tensor) -> Packing | None:
+    """How to pack a linear layer's weight without its zeros; None where the dense product is not slower."""
+    x = layouts[0]
+    if op is not matmul.linear or x.dtype is not dtypes.float32 or x.device.type != "cpu" or not x.size:
+        return None
+    values = weight.detach().numpy()
+    if values.ndim != 2 or np.count_nonzero(values) > (1 - LEAST_ZEROS) * values.size:
+        return None
+    capacity = sparse.capacity_of(values)
+    packing = Packing(1, sparse.pack_sparse, (capacity,), sparse.sparse_linear)
+    key = x.shape, weight.shape, capacity
+    if key not in _measured:
+        _measured[key] = _is_faster(layouts, weight.detach(), packing)
+    return packing if _measured[key] else None
+
+
+def _is_faster(layouts: tuple, weight: Tensor, packing: Packing) -> bool:
+    """Whether a layer with the packed weight takes less time than the dense one, in turns; each takes its best."""
+    x = layouts[0]
+    rows, bias = ones(*x.shape), ones(weight.shape[0]) if isinstance(layouts[2], Layout) else None
+    dense = matmul.linear.prepack(layouts, ())
+    forms = []
+    for chosen in (packing, dense):
+        if chosen is None:
+            forms.append((matmul.linear, (rows, weight, bias)))
+        else:
+            packed = apply(chosen.op, (weight,), chosen.parameters)
+            forms.append((chosen.product, (rows, weight, bias, packed)))
+    times = [float("inf")] * len(forms)
+    for _ in range(_ROUNDS):
+        for k, (op, inputs) in enumerate(forms):
+            apply(op, inputs)
+            start = time.perf_counter()
+            for _ in range(_CALLS):
+                apply(op, inputs)
+            times[k] = min(times[k], time.perf_counter() - start)
+    return times[0] < times[1]

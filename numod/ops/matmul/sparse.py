@@ -1,0 +1,195 @@
+"""Linear layers of float32 whose weight is mostly zeros: the zeros are neither stored nor multiplied.
+
+`pack_sparse` stores the other elements in groups of rows (`kernel.registers.sparse_rows`); `sparse_linear` reads them.
+Freezing uses both where they are faster than a dense product (`graph.passes.sparsity`). A weight that was written to
+may have more elements than its packed form has room for: then the layer multiplies the dense weight.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ... import dtypes
+from ...device import Layout
+from ...device.layout import layout
+from ...kernel import bind, build
+from ...kernel.any_size import for_all_sizes
+from ...kernel.language import bits32, float32, int64, parallel_range, uintp
+from ...kernel.library.panels import transpose
+from ...kernel.registers.primitives import sparse_batch, sparse_dots
+from ...kernel.registers.sparse_rows import ROWS, VECTORS
+from ...kernel.registers.vectors import host
+from ...kernel.specialize import specialized
+from ..op import Op, Plan
+from .matmul import Linear
+
+
+def pack_groups(weight, packed, counts, starts, rows, inner, capacity, *, LANES):
+    """Pack weight (rows, inner) into packed: whether it fits, the first step of each group, the rows of the groups,
+    columns, values. Rows with as many elements share a group, so that few zeros are stored.
+
+    Scratch: counts (rows) and starts (inner + 2).
+    """
+    groups, total = (rows + LANES - 1) // LANES, int64(0)
+    order_at = groups + 2
+    columns_at = order_at + groups * LANES
+    values_at = columns_at + capacity * LANES
+    for k in range(inner + 2):
+        starts[uintp(k)] = 0
+    for row in range(rows):
+        count = int64(0)
+        for k in range(inner):
+            count += int64(weight[uintp(row * inner + k)] != 0.0)
+        counts[uintp(row)] = count
+        starts[uintp(count + 1)] += 1
+    for k in range(inner + 1):
+        starts[uintp(k + 1)] += starts[uintp(k)]
+    for row in range(rows):
+        place = starts[uintp(counts[uintp(row)])]
+        packed[uintp(order_at + place)] = row
+        starts[uintp(counts[uintp(row)])] = place + 1
+    for place in range(rows, groups * LANES):
+        packed[uintp(order_at + place)] = place
+    for group in range(groups):
+        packed[uintp(1 + group)] = total
+        total += counts[uintp(packed[uintp(order_at + min(group * LANES + LANES, rows) - 1)])]
+    packed[uintp(1 + groups)] = total
+    packed[uintp(0)] = int64(total <= capacity)
+    if total <= capacity:
+        for e in range(total * LANES):
+            packed[uintp(columns_at + e)], packed[uintp(values_at + e)] = 0, 0
+        for place in range(rows):
+            row = int64(packed[uintp(order_at + place)])
+            at = int64(packed[uintp(1 + place // LANES)]) * LANES + place % LANES
+            for k in range(inner):
+                value = weight[uintp(row * inner + k)]
+                if value != 0.0:
+                    packed[uintp(columns_at + at)], packed[uintp(values_at + at)] = k, bits32(value)
+                    at += LANES
+
+
+def dense_rows(x, weight, out, batch, rows, inner):
+    """out (batch, rows) = x (batch, inner) @ weight (rows, inner).T."""
+    for i in range(batch):
+        for j in range(rows):
+            total = float32(0.0)
+            for k in range(inner):
+                total += x[uintp(i * inner + k)] * weight[uintp(j * inner + k)]
+            out[uintp(i * rows + j)] = total
+
+
+def sparse_product(
+    x, weight, bias, packed, out, turned, product, batch, rows, inner, capacity,
+    *, HAS_BIAS, IS_ROW, LANES, WIDTH, dense,
+):  # fmt: skip
+    """out (batch, rows) = x (batch, inner) @ packed weight (rows, inner).T + bias.
+
+    Scratch: for each WIDTH rows of x, turned (inner, WIDTH) and product (groups * LANES, WIDTH).
+    """
+    groups = (rows + LANES - 1) // LANES
+    order_at, chunks = groups + 2, (batch + WIDTH - 1) // WIDTH
+    columns_at = order_at + groups * LANES
+    values_at = columns_at + capacity * LANES
+    if packed[uintp(0)] == 0:
+        dense(x, weight, out, batch, rows, inner)
+    for task in parallel_range(groups if IS_ROW else chunks):
+        if packed[uintp(0)] != 0:
+            if IS_ROW:
+                group = int64(task)
+                first = int64(packed[uintp(1 + group)])
+                sparse_dots(
+                    packed, values_at + first * LANES, packed, columns_at + first * LANES,
+                    int64(packed[uintp(2 + group)]) - first, x, 0, product, group * LANES, rows - group * LANES,
+                )  # fmt: skip
+                for place in range(group * LANES, min(group * LANES + LANES, rows)):
+                    out[uintp(packed[uintp(order_at + place)])] = product[uintp(place)]
+            else:
+                i, turned_at = int64(task) * WIDTH, int64(task) * WIDTH * inner
+                product_at, count = int64(task) * WIDTH * groups * LANES, min(WIDTH, batch - int64(task) * WIDTH)
+                transpose(x, i * inner, inner, count, inner, turned, turned_at, WIDTH, LANES)
+                for group in range(groups):
+                    first = int64(packed[uintp(1 + group)])
+                    steps = int64(packed[uintp(2 + group)]) - first
+                    for row in range(0, LANES, ROWS):
+                        sparse_batch(
+                            packed, values_at + first * LANES + row, packed, columns_at + first * LANES + row, steps,
+                            turned, turned_at, packed, order_at + group * LANES + row, product, product_at,
+                        )  # fmt: skip
+                transpose(product, product_at, WIDTH, rows, count, out, i * rows, rows, LANES)
+    if HAS_BIAS:
+        for i in range(batch):
+            for j in range(rows):
+                out[uintp(i * rows + j)] += bias[uintp(j)]
+
+
+class PackSparse(Op):
+    """Pack a weight (rows, inner) of float32 in groups of rows, with room for `capacity` steps of all groups."""
+
+    inputs, attributes = ("weight",), ("capacity",)
+    differentiable = portable = False
+
+    def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
+        (weight,), (capacity,), lanes = arguments, attributes, host().lanes(4)
+        (rows, inner), source = weight.shape, specialized(pack_groups, LANES=lanes)
+        signature = bind.signature("float32", "int32", "int64", "int64", numbers=3)
+        run = bind.launcher(weight.device, self.name, source, signature, dtypes.float32, 1)
+        scratch, parts = weight.device.backend.scratch, ((rows, np.dtype("int64")), (inner + 2, np.dtype("int64")))
+        out = layout((_fixed_size(rows) + 2 * capacity * lanes,), dtypes.int32, weight.device)
+        return Plan(out, lambda *arrays: run(*arrays, *scratch(parts), rows, inner, capacity))
+
+
+pack_sparse = PackSparse("pack_sparse")
+
+
+def _fixed_size(rows: int) -> int:
+    """The words of a packed weight before its columns."""
+    lanes = host().lanes(4)
+    return -(-rows // lanes) * (lanes + 1) + 2
+
+
+def capacity_of(weight: np.ndarray) -> int:
+    """The steps of all groups that `pack_sparse` needs for a weight."""
+    lanes = host().lanes(4)
+    counts = np.sort(np.count_nonzero(weight, axis=1))
+    return int(counts[lanes - 1 :: lanes].sum() + (counts[-1] if len(counts) % lanes else 0))
+
+
+class SparseLinear(Linear):
+    """`linear` of a weight packed by `pack_sparse`, its last input. CPU only, without gradients."""
+
+    takes = None  # the packed layout depends on the processor, so it is not saved in files
+    inputs = (*Linear.inputs, "packed")
+    differentiable = portable = False
+    gradients, joint = {}, {}
+
+    def prepack(self, arguments: tuple, attributes: tuple) -> None:
+        """The weight is packed already."""
+
+    def with_epilogue(self, name: str, arguments: tuple, attributes: tuple, *end: object) -> None:
+        """As `Op.with_epilogue`: the kernel has no epilogue."""
+
+    def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
+        x, weight, bias, packed = arguments
+        has_bias, lanes, (rows, inner) = isinstance(bias, Layout), host().lanes(4), weight.shape
+        out = layout(self.shape(arguments[:3], attributes), dtypes.float32, x.device)
+        if out.size == 0:
+            return Plan(out, lambda *_: None)
+        batch, width = out.size // rows, VECTORS * lanes
+        is_row = batch == 1 and not for_all_sizes.get()
+        source = specialized(
+            sparse_product, HAS_BIAS=has_bias, IS_ROW=is_row, LANES=lanes, WIDTH=width, dense=dense_rows
+        )
+        signature = bind.signature(*["float32"] * 3, "int32", *["float32"] * 3, numbers=4)
+        groups = -(-rows // lanes)
+        capacity = (packed.size - _fixed_size(rows)) // (2 * lanes)
+        work = batch * capacity * lanes
+        run = bind.launcher(x.device, self.name, source, signature, dtypes.float32, work, build.FAST_REDUCTION)
+        chunks, real, scratch = 0 if is_row else -(-batch // width), np.dtype("float32"), x.device.backend.scratch
+        parts = (max(chunks * inner * width, 1), real), (max(chunks * width, 1) * groups * lanes, real)
+        sizes = batch, rows, inner, capacity
+        if has_bias:
+            return Plan(out, lambda *arrays: run(*arrays, *scratch(parts), *sizes))
+        return Plan(out, lambda x, weight, *rest: run(x, weight, x, *rest, *scratch(parts), *sizes))
+
+
+sparse_linear = SparseLinear("sparse_linear")
