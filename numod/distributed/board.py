@@ -5,6 +5,7 @@ A rank whose collective times out reads which ranks did not arrive. It costs one
 
 from __future__ import annotations
 
+import atexit
 import os
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,8 @@ class Board:
             self._share(communicator.mpi)
         self.counts = self.rows[self.rank]
         self.counts[0] = os.getpid()
+        if len(self.rows) > 1:
+            atexit.register(self._leave)  # before MPI's own, which waits for the other ranks
 
     def _share(self, communicator: object) -> None:
         """Make the rows in memory that the ranks of this machine share."""
@@ -43,6 +46,16 @@ class Board:
         self.rows[self.rank][...] = 0
         machine.Barrier()
 
+    def _leave(self) -> None:
+        """This process ends: it begins no collective any more."""
+        self.counts[0] = -os.getpid()
+
+    def ended(self, group: ProcessGroup) -> bool:
+        """Whether a rank of the group has ended that has begun fewer collectives than this one."""
+        slot = group.slot
+        rows = [self.rows[rank] for rank in group.ranks if rank in self.rows]
+        return any(row[slot] < self.counts[slot] and _state(int(row[0])) != "running" for row in rows)
+
     def missing(self, group: ProcessGroup) -> str:
         """Which ranks of the group have begun fewer collectives than this one, and whether their processes live."""
         slot, late, unknown = group.slot, [], []
@@ -52,11 +65,18 @@ class Board:
                 unknown.append(rank)
             elif row[slot] < self.counts[slot]:
                 late.append(
-                    f"rank {rank} (process {row[0]}, {'running' if _lives(int(row[0])) else 'dead'}) has begun "
-                    f"{row[slot]} collectives of the {self.counts[slot]} that this rank has"
+                    f"rank {rank} (process {abs(row[0])}, {_state(int(row[0]))}) has begun {row[slot]} collectives of "
+                    f"the {self.counts[slot]} that this rank has"
                 )
         late += [f"ranks {unknown} run on other machines"] if unknown else []
         return "; ".join(late) or "all ranks have begun it, so it is slow or its arguments differ"
+
+
+def _state(process: int) -> str:
+    """What a process does, by its number, which is negative after it has left."""
+    if process < 0:
+        return "ended"
+    return "running" if _lives(process) else "dead"
 
 
 def _lives(process: int) -> bool:

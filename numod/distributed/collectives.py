@@ -18,7 +18,7 @@ from ..core.tensor import Tensor
 from .arguments import check_parts, check_same_dtype, check_tensor, check_tensors, member_group, root_of, sizes
 from .calls import ALL_GATHER, ALL_REDUCE, ALL_TO_ALL, BARRIER, BROADCAST, GATHER, REDUCE, REDUCE_SCATTER, SCATTER
 from .collective_op import remember, repeat, run
-from .group import ProcessGroup
+from .group import ProcessGroup, checked_timeout
 from .reduce_op import ReduceOp, checked
 from .work import Work
 
@@ -278,7 +278,7 @@ def barrier(
         return None
     if timeout is None or async_op:
         return run(BARRIER, (), (), group, (), async_op)
-    run(BARRIER, (), (), group, (), True).wait(timeout)
+    run(BARRIER, (), (), group, (), True).wait(checked_timeout(timeout))
     return None
 
 

@@ -156,7 +156,7 @@ def init_process_group(
     """
     if current.world is not None:
         raise ValueError("trying to initialize the default process group twice!")
-    timeout = _checked_timeout(timeout)
+    timeout = checked_timeout(timeout)
     backend = _checked_backend(backend)
     if store is not None:
         _check_store(store, init_method, rank, world_size)
@@ -200,7 +200,8 @@ def _check_store(store: object, init_method: str | None, rank: int, world_size: 
         raise AssertionError("rank must be non-negative if using store")
 
 
-def _checked_timeout(timeout: timedelta | None) -> timedelta:
+def checked_timeout(timeout: timedelta | None) -> timedelta:
+    """A timeout, the default one for None. Raises TypeError for other values."""
     if not isinstance(timeout, (timedelta, type(None))):
         raise TypeError(f"Expected timeout argument to be of type datetime.timedelta, got {timeout}")
     return default_pg_timeout if timeout is None else timeout
@@ -263,7 +264,7 @@ def new_group(
     GroupMember.NON_GROUP_MEMBER to ranks outside. Raises ValueError for repeated ranks and ones that do not exist.
     """
     world = default_group()
-    timeout = timedelta(seconds=world.timeout) if timeout is None else _checked_timeout(timeout)
+    timeout = timedelta(seconds=world.timeout) if timeout is None else checked_timeout(timeout)
     ranks = [int(rank) for rank in ranks] if ranks is not None else list(world.ranks)
     ranks = sorted(ranks) if sort_ranks else ranks
     if len(set(ranks)) != len(ranks) or len(ranks) > world.size():

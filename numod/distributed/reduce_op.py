@@ -35,12 +35,12 @@ BITWISE = (ReduceOp.BAND, ReduceOp.BOR, ReduceOp.BXOR)
 
 
 def checked(op: ReduceOp, dtype: object, name: str) -> ReduceOp:
-    """`op`, if the dtype has it. Raises TypeError for what is no ReduceOp, ValueError for complex minima and maxima,
-    and RuntimeError for bits of floats and for PREMUL_SUM.
+    """`op`, if the dtype has it. Raises TypeError for what is no ReduceOp, ValueError for complex minima, maxima and
+    bits, and RuntimeError for bits of floats and for PREMUL_SUM.
     """
     if op.__class__ is not ReduceOp:
         raise TypeError(f"{name}: expected op to be a member of ReduceOp such as ReduceOp.SUM, got {op!r}")
-    if op in ORDERED and dtype.is_complex:
+    if op in (*ORDERED, *BITWISE) and dtype.is_complex:
         raise ValueError(f"{name} does not support {op} on complex tensors")
     if op in BITWISE and dtype.differentiable:
         raise RuntimeError(f"{name}: cannot use {op} with {dtype}; bitwise reductions take integers and bool")

@@ -65,7 +65,10 @@ def main(arguments: list[str] | None = None) -> int:
         command = mpiexec.command(program, per_node * nodes, per_node, options.hostfile, not options.no_prefix)
     except RuntimeError as error:
         raise SystemExit(str(error)) from None
-    return mpiexec.run(command, environment)
+    code = mpiexec.run(command, environment)
+    if code:
+        print(f"numod.distributed.run: the ranks ended with exit code {code}", file=sys.stderr)
+    return code
 
 
 if __name__ == "__main__":

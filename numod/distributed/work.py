@@ -27,10 +27,15 @@ def complete(request: Any, group: ProcessGroup, name: str, where: str = "", time
             if test():
                 return
         start = time.monotonic()
+        look = 1.0  # when to look for ranks that have ended
         while not test():
             waited = time.monotonic() - start
             if waited > (group.timeout if timeout is None else timeout):
                 raise DistBackendError(_late(group, name, where or line(), waited))
+            if waited > look:
+                look = waited + 1.0
+                if group.board.ended(group) and not test():
+                    raise DistBackendError(_late(group, name, where or line(), waited, "cannot complete"))
             if waited > 0.02:
                 time.sleep(0.0002)
             else:
@@ -43,10 +48,11 @@ def complete(request: Any, group: ProcessGroup, name: str, where: str = "", time
         ) from error
 
 
-def _late(group: ProcessGroup, name: str, where: str, waited: float) -> str:
+def _late(group: ProcessGroup, name: str, where: str, waited: float, outcome: str = "timed out") -> str:
+    advice = ". init_process_group(timeout=...) sets the time" if outcome == "timed out" else ""
     return (
-        f"{name} on rank {group.ranks[group.group_rank]} of {group.ranks} timed out after {waited:.1f} s at {where}: "
-        f"{group.board.missing(group)}. init_process_group(timeout=...) sets the time"
+        f"{name} on rank {group.ranks[group.group_rank]} of {group.ranks} {outcome} after {waited:.1f} s at {where}: "
+        f"{group.board.missing(group)}{advice}"
     )
 
 

@@ -10,6 +10,7 @@ import copy
 
 import pytest
 from ranks import on_ranks
+from shares import difference, own_share
 
 import numod
 import numod.distributed as dist
@@ -51,18 +52,6 @@ def train(model: nn.Module, optimizer: numod.optim.Optimizer, share: slice, step
         step(images[k, share], labels[k, share])
 
 
-def own_share() -> slice:
-    """This rank's half of a batch."""
-    half = BATCH // 2
-    return slice(dist.get_rank() * half, (dist.get_rank() + 1) * half)
-
-
-def difference(model: nn.Module, other: nn.Module) -> float:
-    """The largest relative difference of two modules' floating parameters and buffers."""
-    pairs = zip(model.state_dict().values(), other.state_dict().values())
-    return max(((x - y).abs().max() / y.abs().max()).item() for x, y in pairs if x.is_floating_point())
-
-
 def sgd(model: nn.Module) -> numod.optim.Optimizer:
     return numod.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
 
@@ -84,7 +73,7 @@ def test_weights_equal_those_of_the_whole_batch() -> None:
                 for parameter in model.parameters():
                     parameter.detach().add_(1)  # is replaced by rank 0's
             trained = DistributedDataParallel(model, **options)
-            train(trained, sgd(trained), own_share(), compiled=compiled)
+            train(trained, sgd(trained), own_share(BATCH), compiled=compiled)
             assert difference(model, whole) < bound, (dtype, options, compiled)
             if options.get("bucket_cap_mb"):
                 assert len(trained.reducer.buckets) > 1
@@ -111,7 +100,7 @@ def test_synchronized_batch_norm() -> None:
             model = nn.SyncBatchNorm.convert_sync_batchnorm(network(dtype, nn.BatchNorm2d))
             assert type(model[1]) is nn.SyncBatchNorm
             trained = DistributedDataParallel(model)
-            train(trained, sgd(trained), own_share(), compiled=compiled)
+            train(trained, sgd(trained), own_share(BATCH), compiled=compiled)
             assert difference(model, whole) < bound, (dtype, compiled)
     x, rank = numod.randn(5, 3, generator=numod.Generator().manual_seed(2)).double(), dist.get_rank()
     norm, plain = nn.SyncBatchNorm(3, momentum=None).double(), nn.BatchNorm1d(3, momentum=None).double()
@@ -186,7 +175,7 @@ def test_optimizer_state_is_divided_and_resumes_on_other_numbers_of_ranks() -> N
     divided = ZeroRedundancyOptimizer(trained.parameters(), numod.optim.AdamW, lr=0.01)
     with pytest.raises(RuntimeError, match="has not been consolidated on this rank"):
         divided.state_dict()
-    train(trained, divided, own_share(), range(10))
+    train(trained, divided, own_share(BATCH), range(10))
     counts = [None, None]
     dist.all_gather_object(counts, len(divided.optim.state))
     assert sum(counts) == len(list(trained.parameters())) and min(counts) > 0
@@ -198,7 +187,7 @@ def test_optimizer_state_is_divided_and_resumes_on_other_numbers_of_ranks() -> N
     again.load_state_dict(saved[0])
     resumed = ZeroRedundancyOptimizer(again.parameters(), numod.optim.AdamW, lr=1.0)
     resumed.load_state_dict(copy.deepcopy(saved[1]))
-    train(again, resumed, own_share(), range(10, STEPS))
+    train(again, resumed, own_share(BATCH), range(10, STEPS))
     single = network(numod.float64)
     single.load_state_dict({name.removeprefix("module."): value for name, value in saved[0].items()})
     (plain := adam(single)).load_state_dict(saved[1])
@@ -221,6 +210,6 @@ def test_samplers_and_runs_are_reproducible() -> None:
     weights = []
     for _ in range(2):
         trained = DistributedDataParallel(network(numod.float32), bucket_cap_mb=1e-4)
-        train(trained, sgd(trained), own_share())
+        train(trained, sgd(trained), own_share(BATCH))
         weights.append(trained.state_dict())
     assert all(numod.equal(weights[0][name], weights[1][name]) for name in weights[0])

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from ranks import ROOT, started
@@ -19,7 +20,7 @@ from numod.distributed import environment, mpiexec, run
 from numod.distributed.spawn import needs_ranks
 
 PROGRAM = """
-import os, sys, time, signal
+import ctypes, os, sys, time, signal
 from datetime import timedelta
 import numod, numod.distributed as dist
 how, rank = sys.argv[1], int(os.environ["RANK"])
@@ -33,6 +34,12 @@ if rank == 1:
         raise ValueError("in the loop")
     elif how == "exit":
         sys.exit(7)
+    elif how == "leave":
+        sys.exit(0)
+    elif how == "quit":
+        os._exit(5)
+    elif how == "crash":
+        ctypes.string_at(0)
     elif how == "hang":
         time.sleep(100)
     elif how == "kill":
@@ -78,7 +85,10 @@ def test_ranks_have_torchruns_environment_and_their_share_of_cores(program) -> N
     [
         ("early", "ValueError: before the group"),
         ("raise", "ValueError: in the loop"),
-        ("exit", ""),
+        ("exit", "the ranks ended with exit code 7"),
+        ("leave", "all_reduce on rank 0 of [0, 1] cannot complete after"),
+        ("quit", "the ranks ended with exit code 5"),
+        ("crash", "Segmentation fault"),
         ("kill", "Killed"),
         ("hang", "all_reduce on rank 0 of [0, 1] timed out after"),
     ],
@@ -91,6 +101,23 @@ def test_a_rank_that_fails_ends_all(program, how, text) -> None:
         assert f"program.py:{LINE}: rank 1 (process" in everything
         assert "running) has begun 0 collectives of the 1" in everything
     assert not _running(program)
+
+
+@pytest.mark.mpi
+def test_mpiexec_alone_starts_ranks(program) -> None:
+    shared = {"env": {**os.environ, "PYTHONPATH": str(ROOT)}, "capture_output": True, "text": True, "timeout": 120}
+    command = [mpiexec.find(), "-n", "2", sys.executable, program.replace("program.py", "direct.py")]
+    text = PROGRAM.replace("import numod, numod.distributed as dist\nhow, rank", "how, rank")
+    Path(command[-1]).write_text("import numod, numod.distributed as dist\n" + text)
+    ended = subprocess.run([*command, "run"], **shared)
+    cores = len(os.sched_getaffinity(0))
+    assert ended.stdout.count(f"sum [2.0, 2.0] {max(cores // 2, 1)} {cores}") == 2, ended.stderr
+    assert "rank 0 2 0 2 127.0.0.1" in ended.stdout and "rank 1 2 1 2 127.0.0.1" in ended.stdout
+    for how in ("exit", "leave"):  # MPI's end waits for the other rank, which finds out
+        ended = subprocess.run([*command, how], **shared)
+        assert ended.returncode != 0 and "ended) has begun 0 collectives of the 1" in ended.stderr
+        assert "cannot complete after 1" in ended.stderr
+    assert not _running(command[-1])
 
 
 @pytest.mark.mpi

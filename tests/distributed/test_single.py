@@ -131,7 +131,7 @@ def test_a_module_of_one_rank_trains_as_itself(alone) -> None:
         "module.bias",
     ]
     for arguments, error, message in (
-        ((nn.ReLU(),), RuntimeError, "doesn't have any parameters that require a gradient"),
+        ((nn.ReLU(),), RuntimeError, "doesn't have any parameter that requires a gradient"),
         ((nn.Linear(1, 1), [0]), ValueError, "device_ids and output_device arguments only work with"),
     ):
         with pytest.raises(error, match=message):
