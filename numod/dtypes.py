@@ -49,7 +49,7 @@ class dtype:
         return self if self.is_complex else complex128 if self is float64 else complex64
 
     def to_real(self) -> dtype:
-        """That of a complex number's parts; of others itself."""
+        """The dtype of a complex dtype's parts; a real dtype itself."""
         return self.real
 
 
@@ -285,7 +285,7 @@ def result_type(dimensioned: list[dtype], zero_dimensional: list[dtype], scalars
 def can_cast(from_: dtype, to: dtype) -> bool:
     """Whether a result of dtype `from_` may be written to a tensor of dtype `to`: the category must not decrease.
 
-    Raises TypeError for what is no dtype.
+    Raises TypeError if an argument is not a dtype.
 
     Example:
 

@@ -28,9 +28,9 @@ def plain(value: object) -> object:
 
 
 def plain_sizes(name: str, value: object, optional: bool = False) -> int | tuple:
-    """A size, or a tuple of sizes, with ints in the place of other integers; an entry may be None if `optional`.
+    """A size, or a tuple of sizes, with integers of other types as ints; an entry may be None if `optional`.
 
-    Raises TypeError for floats, bools and what is no sequence. `name` is the argument's.
+    Raises TypeError for floats, bools and values that are neither integers nor sequences. `name` is the argument's.
     """
     if value.__class__ is int or (value.__class__ is tuple and all([size.__class__ is int for size in value])):
         return value

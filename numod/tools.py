@@ -344,7 +344,7 @@ def _packs(problems: list[str]) -> Iterator[str]:
             yield f"{path}: not used: {error}"
             problems.append(f"the pack {path} is not used: {error}; build it again, or mend that")
         elif not pack.is_usable:
-            yield f"{path}: not used: it was made by {pack.maker}, and this is {packs.maker()}"
+            yield f"{path}: not used: it was made by {pack.versions}, and this is {packs.versions()}"
         else:
             level = target.level()
             fitting = "" if level in pack.levels else f"; none is for this processor ({level or 'no level'})"

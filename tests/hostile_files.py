@@ -43,17 +43,17 @@ def module(path: str) -> object:
 
 
 def programs(seed: int, count: int, folder: Path) -> tuple[int, int]:
-    tests = module("serialization/test_hostile_programs.py")
+    tests = module("serialization/test_program_hostile.py")
     return tests.check_many(tuple(tests.hostile.PROGRAMS), tests.text_changed(folder), count, folder, seed)
 
 
 def attributes(seed: int, count: int, folder: Path) -> tuple[int, int]:
-    tests = module("serialization/test_hostile_programs.py")
+    tests = module("serialization/test_program_hostile.py")
     return tests.check_many(tuple(tests.hostile.PROGRAMS), tests.replanned, count, folder, seed)
 
 
 def checkpoints(seed: int, count: int, folder: Path, kind: str) -> tuple[int, int]:
-    return module("serialization/test_damage.py").check_many(kind, count, seed)
+    return module("serialization/test_serialization_damage.py").check_many(kind, count, seed)
 
 
 def entries(seed: int, count: int, folder: Path) -> tuple[int, int]:

@@ -294,6 +294,89 @@ def test_names_in_tests_say_what_they_hold() -> None:
     assert vague == []
 
 
+# folders of tests without a folder of their name in numod/
+SUITES = {
+    "cuda": "the device `cuda` in the simulator, as PTX and on a GPU",
+    "guide": "the pages of `numod/guide`",
+    "perf": "the tables of `perf/`",
+    "zoo": "networks as people write them, over all of numod",
+}
+# tests without a module of their name
+SEVERAL_MODULES = {
+    "ao": {
+        "graph_mode": "from `prepare_fx` to the converted model",
+        "graph_values": "which observer each value of a graph has",
+        "quantize_api": "`quantize_`, for all configurations",
+        "recipe": "from `prepare` to the converted model",
+        "report": "`numod.ao.quantization.report`",
+        "sparsifier": "`numod.ao.pruning.sparsifier`",
+    },
+    "distributed": {
+        "ddp": "layers and optimizers over several processes",
+        "guide": "the programs of a page of the guide",
+        "launching": "`run`, `spawn`, and failures of ranks",
+    },
+    "export": {
+        "dynamic": "programs for many sizes, and their native code",
+        "entries": "several entry points in one library",
+        "guide": "the examples of a page of the guide",
+        "jit": "`numod.jit`",
+        "python": "exported networks called from Python",
+        "training": "exported training steps",
+    },
+    "onnx": {
+        "backend": "the cases of the package `onnx`",
+        "guide": "the examples of a page of the guide",
+        "hostile": "damaged files",
+        "round": "networks that are exported and loaded again",
+        "runtime": "operators of ONNX Runtime",
+    },
+    "ops/convolution": {"byte": "`int8`, by its public function"},
+    "": {
+        "architecture": "rules for all files",
+        "frozen": "applications without .py files",
+        "package": "the distribution",
+        "readme": "the README",
+        "stubs": "the stubs",
+        "threads": "threads and forks, over all of numod",
+        "types": "what type checkers accept",
+    },
+}
+
+
+def _subject(path: Path) -> str | None:
+    """The module or folder of numod that a test file is named after: `test_NAME.py` or `test_NAME_aspect.py`."""
+    folder = path.parent.relative_to(ROOT / "tests")
+    words = path.stem.removeprefix("test_").split("_")
+    names = ["_".join(words[:count]) for count in range(len(words), 0, -1)]
+    home, known = PACKAGE / folder, SEVERAL_MODULES.get(folder.as_posix().removeprefix("."), {})
+    for name in names:
+        if (home / f"{name}.py").exists() or (home / name / "__init__.py").exists():
+            return f"{folder}/{name}"
+        if name in known or (name == folder.name and home.is_dir()):
+            return str(folder)
+    return None
+
+
+TESTS = [path for path in OTHER_FILES if path.is_relative_to(ROOT / "tests") and path.name.startswith("test_")]
+
+
+def test_tests_mirror_the_package() -> None:
+    """A test file has the folder and the name of its module, of a folder of modules, or of the folder that it is in."""
+    tests = [path for path in TESTS if path.parent.relative_to(ROOT / "tests").parts[:1] not in {(s,) for s in SUITES}]
+    assert [_name(path) for path in tests if _subject(path) is None] == []
+
+
+def test_exceptions_from_the_mirror_exist() -> None:
+    stems = {path.relative_to(ROOT / "tests").with_suffix("").as_posix() for path in TESTS}
+    for folder, names in SEVERAL_MODULES.items():
+        for name in names:
+            start = f"{folder}/test_{name}" if folder else f"test_{name}"
+            assert any(stem == start or stem.startswith(f"{start}_") for stem in stems), start
+            assert not (PACKAGE / folder / f"{name}.py").exists(), start
+    assert all((ROOT / "tests" / suite).is_dir() for suite in SUITES)
+
+
 def test_suites_of_ci_see_every_test_of_their_marker() -> None:
     """`.ci/run` passes them the files in which their marker occurs, so no module that others import may define it."""
     markers = set(re.findall(r"\$\(marked '?([\w|]+)", (ROOT / ".ci" / "run").read_text()))

@@ -185,7 +185,7 @@ def test_packs_and_the_limit_are_shown(folder, monkeypatch, capsys):
     assert "1 of them are of other versions" in text and "some.pack: 0 kernels for x86-64-v4" in text
     monkeypatch.setenv("NUMOD_KERNEL_PATH", str(folder))
     assert main(["cache"]) == 1 and "bad.pack is not used: it is not a pack" in capsys.readouterr().err
-    monkeypatch.setattr(packs, "maker", lambda: "another")
+    monkeypatch.setattr(packs, "versions", lambda: "another")
     main(["cache"])
     assert "some.pack: not used: it was made by numod" in capsys.readouterr().out
 

@@ -46,7 +46,7 @@ class Context:
     def save_for_backward(self, *tensors: Tensor | None) -> None:
         """Save tensors for backward.
 
-        In-place writes to them in between are detected. Raises TypeError for what is neither a tensor nor None.
+        In-place writes to them in between are detected. Raises TypeError if an argument is neither a tensor nor None.
         """
         for k, tensor in enumerate(tensors):
             if tensor is not None and not isinstance(tensor, Tensor):
@@ -64,7 +64,7 @@ class Context:
     def mark_dirty(self, *tensors: Tensor) -> None:
         """Declare inputs that were modified in place; they must be returned.
 
-        Raises RuntimeError for what is no tensor, `apply` for one not returned.
+        Raises RuntimeError if an argument is not a tensor; `apply` raises it for a tensor that is not returned.
         """
         for tensor in tensors:
             if not isinstance(tensor, Tensor):

@@ -50,7 +50,7 @@ def set_float32_matmul_precision(precision: str) -> None:
 
 
 def _forget_plans() -> None:
-    """Have ops choose their kernels anew."""
+    """Have ops choose their kernels again."""
     for forget in dtypes.on_default_change:
         forget()
 
@@ -106,7 +106,7 @@ def get_deterministic_debug_mode() -> int:
 
 
 def set_deterministic_debug_mode(debug_mode: int | str) -> None:
-    """The same switch by number, or as "default", "warn" or "error".
+    """`use_deterministic_algorithms` by number, or as "default", "warn" or "error".
 
     Example:
 

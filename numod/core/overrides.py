@@ -456,7 +456,7 @@ class TorchFunctionMode:
         self, func: Callable, types: Iterable[type], args: tuple = (), kwargs: dict | None = None
     ) -> Any:
         raise NotImplementedError(
-            f"{type(self).__name__} is to define __torch_function__(self, func, types, args=(), kwargs=None)"
+            f"{type(self).__name__} must define __torch_function__(self, func, types, args=(), kwargs=None)"
         )
 
     def __enter__(self) -> TorchFunctionMode:

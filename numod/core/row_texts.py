@@ -1,4 +1,7 @@
-"""Help texts of elementwise functions: a sentence, and an example with its output (see `tests/core/test_help.py`)."""
+"""Help texts of elementwise functions: a sentence, and an example with its output.
+
+`tests/core/test_docstrings_examples.py` runs the examples.
+"""
 
 from __future__ import annotations
 

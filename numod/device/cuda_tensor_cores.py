@@ -2,7 +2,7 @@
 stores that feed them.
 
 `multiply_float16(totals, s, a0, a1, a2, a3, b0, b1)` adds the product of a (16, 16) and b (16, 8) to a matrix (16, 8)
-of float32; each thread has four of its elements, totals[s : s + 4]. `multiply_bfloat16` likewise; `multiply_tf32`
+of float32; each thread has four of its elements, totals[s : s + 4]. `multiply_bfloat16` takes bfloat16; `multiply_tf32`
 multiplies (16, 8) by (8, 8). A thread passes words of 32 bits: two numbers of 16 bits, or one of tf32. With g = lane
 // 4 and t = lane % 4 (PTX ISA, "Matrix Fragments for mma.m16n8k16 with floating point type" and "... mma.m16n8k8")
     a0, a1, a2, a3   are words t of rows g and g + 8 of a, and words t + 4 of these,

@@ -284,11 +284,12 @@ _BY_NAME: dict[str, Callable[[str, str], str]] = {
     "sqrt": _root, "sqrtf": _root, "fma": _fused_double, "fmaf": _fused_single, "__chkstk": _probe,
     **dict.fromkeys((f"__aeabi_unwind_cpp_pr{k}" for k in range(3)), _nothing),
 }  # fmt: skip
-MEMORY = frozenset({"memcpy", "memmove", "memset"})  # functions of a C library
+# functions of a C library
+MEMORY = frozenset({"memcpy", "memmove", "memset"})
 _ROUNDING = {
     f"{name}{end}" for name in ("rint", "nearbyint", "roundeven", "floor", "ceil", "trunc") for end in ("", "f")
 }
-MATH = frozenset({"fma", "fmaf", "sqrt", "sqrtf", *_ROUNDING, "sin", "sinf", "cos", "cosf", "tan", "tanf"})  # likewise
+MATH = frozenset({"fma", "fmaf", "sqrt", "sqrtf", *_ROUNDING, "sin", "sinf", "cos", "cosf", "tan", "tanf"})
 
 
 def undefined_symbols(code: bytes) -> set[str]:

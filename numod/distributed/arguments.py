@@ -10,7 +10,7 @@ from .group import ProcessGroup, default_group, get_group_rank, is_member
 
 
 def check_tensor(value: object, name: str) -> None:
-    """Raise TypeError for what is no tensor."""
+    """Raise TypeError if the value is not a tensor."""
     if not isinstance(value, Tensor):
         raise TypeError(
             f"Invalid function argument. Expected parameter `{name}` of type numod.Tensor\n"
@@ -19,7 +19,7 @@ def check_tensor(value: object, name: str) -> None:
 
 
 def check_tensors(values: object, name: str) -> None:
-    """Raise TypeError for what is no list of tensors."""
+    """Raise TypeError if the value is not a list of tensors."""
     if not isinstance(values, list) or not all(isinstance(value, Tensor) for value in values):
         kinds = (
             f" with elements of type {[type(value) for value in values]}" if isinstance(values, list) else " instead"

@@ -96,7 +96,7 @@ class LowRankMultivariateNormal(Distribution):
         )
 
     def _log_determinant(self) -> Tensor:
-        """That of the covariance, by the matrix determinant lemma."""
+        """The log-determinant of the covariance, by the matrix determinant lemma."""
         return 2 * self._capacitance_tril.diagonal(0, -2, -1).log().sum(-1) + self.cov_diag.log().sum(-1)
 
     def log_prob(self, value: Tensor) -> Tensor:

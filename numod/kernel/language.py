@@ -1,9 +1,8 @@
 """The names that kernels may use besides `math` and the functions of `kernel.scalar`.
 
-For tools and readers, and as values of compile-time parameters.
-
-The back end provides the compiled forms of these names. The bodies here define them in plain Python, so that a kernel
-can be stepped through in a debugger.
+Kernels import these names, so that tools and readers can resolve them, and pass them as compile-time parameters. The
+back end provides the compiled forms. The bodies here define them in plain Python, so that a kernel can be stepped
+through in a debugger.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ EMITTED: set[object] = set()
 
 
 def emitted(function):
-    """Make a function one that kernels call by its name: the back end has instructions for it."""
+    """Decorator: kernels call the function by its name, and the back end has instructions for it."""
     EMITTED.add(function)
     return function
 
@@ -112,7 +111,7 @@ def shared_array(n, dtype, SHARED):
 
 
 def stack_words():
-    """260 random words of a strip, on the stack."""
+    """Memory on the stack for the 260 random words of a strip."""
     return np.zeros(260, np.uint32)
 
 
@@ -208,21 +207,25 @@ def less_or_equal(a, b):
 
 @emitted
 def greatest_in_row(x, first, n):
-    """The place, counted from `first`, of the first greatest of n elements of x; of the first NaN where there is
-    one.
+    """The index of the greatest of n elements of x from `first` on, counted from `first`.
+
+    The first of equal elements counts, and the first NaN is greater than all numbers.
     """
     return _first(x, first, n, greater)
 
 
 @emitted
 def least_in_row(x, first, n):
-    """The place, counted from `first`, of the first least of n elements of x; of the first NaN where there is one."""
+    """The index of the least of n elements of x from `first` on, counted from `first`.
+
+    The first of equal elements counts, and the first NaN is less than all numbers.
+    """
     return _first(x, first, n, less)
 
 
 @emitted
 def greatest_in_columns(x, first, step, n, line, values, values_at, where, where_at, columns):
-    """Update the greatest value of each column and its first line by n lines of x, which are `step` apart.
+    """Update the greatest value of each column, and the first line that has it, by n lines of x that are `step` apart.
 
     The first of these lines has the number `line`.
     """
@@ -231,7 +234,7 @@ def greatest_in_columns(x, first, step, n, line, values, values_at, where, where
 
 @emitted
 def least_in_columns(x, first, step, n, line, values, values_at, where, where_at, columns):
-    """Update the least value of each column and its first line by n lines of x, which are `step` apart.
+    """Update the least value of each column, and the first line that has it, by n lines of x that are `step` apart.
 
     The first of these lines has the number `line`.
     """

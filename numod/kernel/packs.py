@@ -39,8 +39,8 @@ _ROW_BYTES = 32 + 8 + 8
 _SIZE_LIMIT = 1 << 40
 
 
-def maker() -> str:
-    """What must be equal where a pack is made and where it is used: the versions that are part of every key."""
+def versions() -> str:
+    """The versions that are part of every key: a pack is used only with the versions that made it."""
     import llvmlite
     import numba
 
@@ -74,7 +74,7 @@ class Pack:
         length = int.from_bytes(self.memory[len(MAGIC) : _HEAD_BYTES], "little")
         if length > min(_HEADER_LIMIT, self.size - _HEAD_BYTES):
             raise Malformed("its header is longer than the file")
-        self.maker, self.levels = _header(self.memory[_HEAD_BYTES : _HEAD_BYTES + length])
+        self.versions, self.levels = _header(self.memory[_HEAD_BYTES : _HEAD_BYTES + length])
         self.index, self.count = _HEAD_BYTES + length, sum(self.levels.values())
         if self.count > (self.size - self.index) // _ROW_BYTES:
             raise Malformed("its index is longer than the file")
@@ -82,7 +82,7 @@ class Pack:
     @property
     def is_usable(self) -> bool:
         """Whether this version of numod, Python, Numba and llvmlite made it."""
-        return self.maker == maker()
+        return self.versions == versions()
 
     def find(self, key: str) -> Entry | None:
         """The entry with this key. Raises Malformed."""
@@ -115,16 +115,16 @@ class Pack:
 def _header(text: bytes) -> tuple[str, dict[str, int]]:
     try:
         header = json.loads(text.decode("ascii"))
-        pack_maker, levels = header["made"], header["levels"]
+        pack_versions, levels = header["made"], header["levels"]
     except (ValueError, RecursionError, KeyError, TypeError):
         raise Malformed("its header is not the header of a pack") from None
     if not (
-        type(pack_maker) is str
+        type(pack_versions) is str
         and type(levels) is dict
         and all(type(count) is int and 0 <= count < 1 << 32 for count in levels.values())
     ):
         raise Malformed("its header has other fields")
-    return pack_maker, levels
+    return pack_versions, levels
 
 
 def write(path: str, levels: dict[str, Iterable[Entry]]) -> dict[str, int]:
@@ -133,7 +133,7 @@ def write(path: str, levels: dict[str, Iterable[Entry]]) -> dict[str, int]:
     counts = dict.fromkeys(levels, 0)
     for level, members in levels.items():
         counts[level] = len(list(members))
-    header = json.dumps({"made": maker(), "levels": counts}).encode()
+    header = json.dumps({"made": versions(), "levels": counts}).encode()
     start, index = _HEAD_BYTES + len(header) + _ROW_BYTES * len(entries), []
     for key in sorted(entries):
         index.append(bytes.fromhex(key) + start.to_bytes(8, "little") + len(entries[key]).to_bytes(8, "little"))

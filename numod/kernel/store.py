@@ -81,7 +81,7 @@ def pack(archive: str, folder: str | None = None) -> int:
     """Write all valid entries into one archive and return their number.
 
     Only machines with the same processor and versions can use it; others compile their own kernels. The archive does
-    not contain the folder's key, so that whoever unpacks it must decide to trust the code.
+    not contain the folder's key, so that its user must decide to trust the code.
     """
     temporary = f"{archive}.{os.getpid()}.tmp"
     if not os.path.isdir(os.path.dirname(os.path.abspath(archive))):

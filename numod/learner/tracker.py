@@ -36,7 +36,7 @@ class TrackerCallback(Callback):
         self.new_best = False
 
     def before_fit(self) -> None:
-        """Start anew. Raises ValueError where the recorder has no such name."""
+        """Forget the best value. Raises ValueError if the recorder has no metric of this name."""
         names = getattr(getattr(self.learn, "recorder", None), "metric_names", [])[1:]
         if self.monitor not in names:
             raise ValueError(

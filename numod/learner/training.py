@@ -206,7 +206,7 @@ class EMA(_Averaged):
 
 class SWA(_Averaged):
     """Stochastic weight averaging: the mean of the weights at the end of each epoch from `start` (a share of training)
-    on, with batch norms measured anew (Izmailov, 2018).
+    on; the statistics of batch norms are computed again (Izmailov, 2018).
     """
 
     def __init__(self, start: float = 0.75) -> None:

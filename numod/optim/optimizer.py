@@ -333,7 +333,7 @@ def by_step(
 
 
 class Numbers:
-    """The scalars of an update, `formula(group, states)`, computed anew in every run.
+    """The scalars of an update, `formula(group, states)`, computed in every run.
 
     In an exported step, tensors replace the learning rate and the step counts, and so do the scalars (see `number`).
     """

@@ -85,7 +85,7 @@ def test_a_link_is_not_followed(pack, tmp_path):
 
 
 def test_a_pack_of_another_version_is_ignored(pack, monkeypatch):
-    monkeypatch.setattr(packs, "maker", lambda: "another")
+    monkeypatch.setattr(packs, "versions", lambda: "another")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert packs.find(KEYS[0]) is None

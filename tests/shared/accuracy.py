@@ -1,5 +1,5 @@
 """Exact values of rows of the pointwise table, by mpmath to 60 digits, at points where formulas lose digits: the
-reference of `ops/test_accuracy`.
+reference of `ops/test_ops_accuracy`.
 """
 
 from __future__ import annotations

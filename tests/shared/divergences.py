@@ -1,5 +1,5 @@
 """Exact divergences, entropies, densities and distribution functions, by mpmath, at parameters where formulas lose
-digits: pairs that are nearly equal, probabilities that round to 0 or 1, tails, large parameters. The reference of `distributions/test_digits`. A case's
+digits: pairs that are nearly equal, probabilities that round to 0 or 1, tails, large parameters. The reference of `distributions/test_distributions_digits`. A case's
 points are (parameters of p, parameters of q), or the arguments of `call`.
 """
 

@@ -403,7 +403,7 @@ CONSTANT = {
 }  # fmt: skip
 RANDOM = {"exponential", "bernoulli", "dropout"}
 # Helper rows: parts of other rows or of divergences. Each is listed with the case that compares it with mpmath: a name of
-# `accuracy.UNARY` or `two_inputs.BINARY` (ops/test_accuracy) or of `divergences.CASES` (distributions/test_digits).
+# `accuracy.UNARY` or `two_inputs.BINARY` (ops/test_ops_accuracy) or of `divergences.CASES` (distributions/test_distributions_digits).
 HELPERS = {
     "erfcx_slope": "erfcx",
     "log_ndtr_slope": "log_ndtr",

@@ -1,5 +1,5 @@
 """Exact values of functions of two inputs, by mpmath, at points where formulas lose digits, overflow or underflow on
-the way. The reference of `ops/test_accuracy`.
+the way. The reference of `ops/test_ops_accuracy`.
 """
 
 from __future__ import annotations

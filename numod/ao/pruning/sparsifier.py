@@ -93,7 +93,7 @@ class BaseSparsifier:
 
     def update_mask(self, module: Module, tensor_name: str, tensor_fqn: str, **settings: Any) -> None:
         """Write the mask of a tensor."""
-        raise NotImplementedError(f"{type(self).__name__} is to define update_mask()")
+        raise NotImplementedError(f"{type(self).__name__} must define update_mask()")
 
     def squash_mask(
         self,

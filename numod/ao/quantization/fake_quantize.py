@@ -47,10 +47,10 @@ class FakeQuantizeBase(WithArguments, Module):
 
     def calculate_qparams(self, **kwargs: Any) -> tuple[Tensor, Tensor]:
         """Scale and zero point."""
-        raise NotImplementedError(f"{type(self).__name__} is to define calculate_qparams()")
+        raise NotImplementedError(f"{type(self).__name__} must define calculate_qparams()")
 
     def enable_fake_quant(self, enabled: bool = True) -> None:
-        """Switch the rounding."""
+        """Switch the rounding on or off."""
         self.fake_quant_enabled[0] = 1 if enabled else 0
 
     def disable_fake_quant(self) -> None:
@@ -58,7 +58,7 @@ class FakeQuantizeBase(WithArguments, Module):
         self.enable_fake_quant(False)
 
     def enable_observer(self, enabled: bool = True) -> None:
-        """Switch the observer."""
+        """Switch the observer on or off."""
         self.observer_enabled[0] = 1 if enabled else 0
 
     def disable_observer(self) -> None:

@@ -156,7 +156,7 @@ def _same(first: Any, second: Any) -> bool:
 
 
 def is_memoryless(qconfig: QConfig) -> bool:
-    """Whether activations are observed anew at each call, before the layer."""
+    """Whether the range of activations is determined at each call, before the layer."""
     observer = qconfig.activation()
     if isinstance(observer, FakeQuantizeBase) and hasattr(observer, "activation_post_process"):
         observer = observer.activation_post_process

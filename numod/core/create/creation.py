@@ -32,11 +32,10 @@ _CPU = Device("cpu")
 
 
 def factory(function: Callable) -> Callable:
-    """Decorator of creation functions that adds PyTorch's further options:
+    """Decorator of creation functions that adds PyTorch's options `out`, `memory_format`, `pin_memory` and `layout`.
 
-    `out`, `memory_format`, and `layout`, which has no effect, and `pin_memory`.
+    The only layout is `strided`.
     """
-
     code = function.__code__
     takes_sizes = code.co_flags & 4 and code.co_varnames[code.co_argcount + code.co_kwonlyargcount] == "size"
 
@@ -77,9 +76,9 @@ def factory(function: Callable) -> Callable:
                 )
             if out.shape != result.shape and out.numel() != result.numel():
                 out.resize_(result.shape)
-            # it keeps the shape of `out`
-            ranged = result.ndim == 1 and result.numel() == out.numel() and not takes_sizes
-            return write_result(function.__name__, result.reshape(out.shape) if ranged else result, out)
+            # a range keeps the shape of `out` if the count of elements is equal
+            keeps_shape = result.ndim == 1 and result.numel() == out.numel() and not takes_sizes
+            return write_result(function.__name__, result.reshape(out.shape) if keeps_shape else result, out)
         try:
             result = function(*arguments, **kwargs)
         except Exception as error:

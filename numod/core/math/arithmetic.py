@@ -15,7 +15,7 @@ from .. import return_types
 from ..apply import apply_into
 from ..shape.arrangement import broadcast_tensors
 from .elementwise import sub, to
-from .in_place import once
+from .in_place import unexpanded
 from ..tensor import Tensor
 
 BOTH = "nextafter ldexp frexp rsub positive"
@@ -178,15 +178,16 @@ def threshold(input: Tensor, threshold: float, value: float) -> Tensor:
         >>> F.threshold(torch.tensor([0.5, 2.0]), 1.0, 0.0)
         tensor([0., 2.])
     """
-    return t.threshold(input, *_fitting(input, threshold, value))
+    return t.threshold(input, *_converted(input, threshold, value))
 
 
 def threshold_(input: Tensor, threshold: float, value: float) -> Tensor:
     """In-place threshold."""
-    part = once(input) if input._layout.overlapping else input
-    apply_into(t.threshold, (part, *_fitting(input, threshold, value)), (part,))
+    part = unexpanded(input) if input._layout.overlapping else input
+    apply_into(t.threshold, (part, *_converted(input, threshold, value)), (part,))
     return input
 
 
-def _fitting(input: Tensor, *numbers: float) -> Iterable[float]:
+def _converted(input: Tensor, *numbers: float) -> Iterable[float]:
+    """The numbers as ints for an integer tensor."""
     return numbers if input.dtype.is_floating_point else map(int, numbers)

@@ -262,7 +262,7 @@ def _matrix_adjoint(self: Tensor) -> Tensor:
 
 
 def as_pairs(x: Tensor) -> Tensor:
-    """A complex tensor's memory as real numbers, for whoever computes by parts; another tensor itself."""
+    """A complex tensor's memory as real numbers, for computing by parts; a real tensor itself."""
     return _read(c.as_real, x.detach()) if x.is_complex() else x
 
 

@@ -1,4 +1,4 @@
-"""In-place methods that take more than their row:
+"""In-place methods that take more arguments than their row:
 
 `add_` with alpha, `div_` with a rounding mode, `clamp_` with two bounds, `fill_`.
 """
@@ -63,7 +63,10 @@ def remainder_(self: Tensor, other: Tensor | float) -> Tensor:
 
 
 def fmod_(self: Tensor, other: Tensor | float) -> Tensor:
-    """The same with the sign of `self`."""
+    """Replace by the remainder of a division by `other`, with the sign of `self`.
+
+    Raises RuntimeError for an integer division by zero.
+    """
     apply_into(t.fmod, (self, divisor(self, other)), (self,))
     return self
 
@@ -132,14 +135,14 @@ def zero_(self: Tensor) -> Tensor:
 def _filled(self: Tensor, value: Tensor | float) -> Tensor:
     part, self_layout = self, self._layout
     if self_layout.overlapping and not isinstance(value, Tensor):
-        part = once(self)
+        part = unexpanded(self)
         self_layout = part._layout
     apply_into(t.fill, (value,), (part,), (self_layout.dtype, self_layout.device, self_layout.shape))
     return self
 
 
-def once(self: Tensor) -> Tensor:
-    """The part of an expanded tensor in which each element is there once."""
+def unexpanded(self: Tensor) -> Tensor:
+    """The part of an expanded tensor that contains each element once."""
     part = self
     for d, step in enumerate(self._layout.strides):
         part = part if step else part.narrow(d, 0, min(1, self.shape[d]))

@@ -41,8 +41,9 @@ _RANKS: dict[str, Callable] = {
 def quantile(
     input: Tensor, q: float | Tensor, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
 ) -> Tensor:
-    """Quantiles `q` (in [0, 1]) along a dimension or of all elements, NaN if there is one; a vector q adds a first
-    dimension.
+    """Quantiles `q` (in [0, 1]) along a dimension or of all elements; NaN if any of these is NaN.
+
+    A vector q adds a first dimension.
 
     Example:
 
@@ -84,8 +85,10 @@ def _quantile(
     below = gather(ordered, -1, to(t.floor(ranks.detach()), dtypes.int64))
     if interpolation in ("linear", "midpoint"):
         above = gather(ordered, -1, to(t.ceil(ranks.detach()), dtypes.int64))
-        below = t.lerp(below, above, 0.5 if interpolation == "midpoint" else ranks - t.floor(ranks))
-    return reshape(movedim(below, -1, 0), (*q.shape, *shape))
+        result = t.lerp(below, above, 0.5 if interpolation == "midpoint" else ranks - t.floor(ranks))
+    else:
+        result = below
+    return reshape(movedim(result, -1, 0), (*q.shape, *shape))
 
 
 def _fractions(name: str, input: Tensor, q: float | Tensor, interpolation: str) -> Tensor:

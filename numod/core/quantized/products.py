@@ -68,7 +68,7 @@ class WeightParts:
         return cached[2]
 
     def new_requantizer(self, x: Quantizer, bias: Tensor | None, scale: float) -> tuple[Tensor, Tensor]:
-        """As `requantizer`, computed anew."""
+        """Compute the offsets and multipliers that `requantizer` caches."""
         steps = self.scale * x.scale
         offset = self.sums * -x.zero_point
         if bias is not None:

@@ -514,7 +514,7 @@ def _of_several(name: str, views: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
 
 
 def unsafe_split(tensor: Tensor, split_size_or_sections: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
-    """The same parts, as views that can be written to.
+    """The parts of `split`, as views that can be modified in place.
 
     Example:
 
@@ -562,7 +562,7 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
 
 
 def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """The same parts, as views that can be written to.
+    """The parts of `chunk`, as views that can be modified in place.
 
     Example:
 

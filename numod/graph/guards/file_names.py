@@ -79,7 +79,7 @@ def _file_names(kind: type) -> frozenset[str]:
 
 
 def _file_names_of_module(module: types.ModuleType | None) -> frozenset[str]:
-    """Those of a user's module, or of the classes in a module of a library."""
+    """The names of file functions in a user's module, or in the classes of a library's module."""
     if module is None or module.__name__ in PATH_MODULES:
         return frozenset()
     if not of_library(module):

@@ -18,7 +18,7 @@ def vector(formula: Callable) -> Callable:
 
 
 def wide_vector(formula: Callable) -> Callable:
-    """The same for a formula of float64, which may branch; float32 arguments are widened for it."""
+    """`vector` for a formula of float64, which may branch; float32 arguments are converted to float64 for it."""
     inside = branching(64)(formula)
 
     @vector

@@ -111,7 +111,7 @@ def _reduced_turn(x: Number) -> tuple[Number, Number, Number]:
 
 
 def _short_waves(r: Number, turns: Number) -> tuple[Number, Number, Number]:
-    """sin(r), cos(r) and the number of quarter turns, of float32."""
+    """sin(r), cos(r) and the number of quarter turns, for float32."""
     square = r * r
     return (
         multiply_add(r * square, polynomial(square, _SIN[0]), r),
@@ -121,7 +121,7 @@ def _short_waves(r: Number, turns: Number) -> tuple[Number, Number, Number]:
 
 
 def _waves(x: Number) -> tuple[Number, Number, Number]:
-    """The same of float64."""
+    """sin(r), cos(r) and the number of quarter turns, for a float64 x with remainder r."""
     r, rest, turns = _reduced_turn(x)
     square = r * r
     half = 0.5 * square

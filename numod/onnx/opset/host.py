@@ -36,7 +36,7 @@ for _names, _function in {
 }.items():
 
     def _compute(*inputs: np.ndarray, _function: np.ufunc = _function, **attributes: object) -> object:
-        """The same function of arrays. Versions with attributes for broadcasting are not for shapes."""
+        """The operator for arrays. Versions with attributes for broadcasting do not occur in shape arithmetic."""
         return (
             NotImplemented
             if attributes or any(tensor.dtype == object for tensor in inputs)

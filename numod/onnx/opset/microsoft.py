@@ -178,7 +178,7 @@ def simplified_layer_norm(
 def skip_simplified_layer_norm(
     x: Tensor, skip: Tensor, scale: Tensor, bias: Tensor | None = None, *, epsilon: float = 1e-5, outputs: int
 ) -> object:
-    """The same of x + skip + bias, which is the fourth output."""
+    """`simplified_layer_norm` of x + skip + bias; this sum is the fourth output."""
     total = _sum(x, skip, bias)
     out, inverse = _rms_norm(total, scale, epsilon)
     return (out, total.mean(-1, keepdim=True), inverse, total)[:outputs] if outputs > 1 else out

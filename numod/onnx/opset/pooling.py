@@ -104,7 +104,7 @@ def average_pool(
     pads: list[int] | None = None,
     strides: list[int] | None = None,
 ) -> Tensor:
-    """Means of windows, with or without the padding. What ceil_mode adds does not count."""
+    """Means of windows, with or without the padding. Elements that `ceil_mode` adds do not count."""
     strides, dilations, ends, more = _windows(x, kernel_shape, strides, dilations, auto_pad, pads, ceil_mode)
     no_pads = not any(low or high for low, high in ends) and not any(more)
     plain = set(dilations) == {1} and x.ndim - 2 in _AVERAGE and not any(more)
@@ -144,7 +144,7 @@ def lp_pool_in_first_version(
     pads: list[int] | None = None,
     strides: list[int] | None = None,
 ) -> Tensor:
-    """In version 1 p is a float."""
+    """`lp_pool` of opset 1, where p is a float."""
     return lp_pool(x, auto_pad=auto_pad, kernel_shape=kernel_shape, p=p, pads=pads, strides=strides)
 
 

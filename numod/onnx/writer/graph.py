@@ -184,14 +184,14 @@ class Graph:
         finally:
             self.path, self.location = path, location
 
-    # ---- what many rules need
+    # ---- conversions of dtype and shape
 
     def cast(self, name: str, dtype: DType) -> str:
         """A tensor in another dtype."""
         return self.node("Cast", name, to=element_type(dtype))
 
     def reshape(self, name: str, old: Sequence[Extent], new: Sequence[Extent]) -> str:
-        """A tensor of shape `old` in the shape `new`, by 0 and -1 where they say it exactly."""
+        """A tensor of shape `old` in the shape `new`; sizes are written as 0 and -1 where these are exact."""
         if tuple(old) == tuple(new):
             return name
         if 0 in new:

@@ -112,7 +112,7 @@ class _BlockedAttention(Op):
     attributes = ("scale", "causal", "dropped")
 
     def check(self, arguments: tuple, attributes: tuple, sizes: dict) -> str | None:
-        """As `Op.check`."""
+        """See `Op.check`."""
         query, mask = (arguments[self.inputs.index(name)] for name in ("query", "mask"))
         if len(sizes["b"]) > LEADS or 0 in (*sizes["b"], *(sizes[name] for name in "lesv")):
             return (

@@ -43,7 +43,7 @@ def forward_grid(
                 out, target, conv.groups * conv.features * out_plane, out_plane, conv.out_h * conv.out_w, conv.out_w, 1,
                 count, conv.out_d, lines, conv.out_w, plan, tile, tile_at, TILE_ROWS, LANES,
             )  # fmt: skip
-            low, high = first * conv.out_w, (first + conv.out_d * lines) * conv.out_w  # of a plane
+            low, high = first * conv.out_w, (first + conv.out_d * lines) * conv.out_w  # the elements of a plane
             for plane in range(count * row_count):
                 batch, row = image + plane // row_count, group * conv.features + first_row + plane % row_count
                 line = (batch * conv.groups * conv.features + row) * out_plane

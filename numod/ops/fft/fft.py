@@ -41,14 +41,14 @@ class Transform(Op):
 
     @property
     def takes(self) -> str:
-        """As `Op.takes`."""
+        """See `Op.takes`."""
         return f"x[*s]:{'f' if self is half_spectrum else 'c'}; dims=axis^* norm=forward|backward|ortho" + {
             "inverse": " inverse=flag",
             "n": " n=1..",
         }.get(self.attributes[-1], "")
 
     def check(self, arguments: tuple, attributes: tuple, sizes: dict) -> str | None:
-        """As `Op.check`."""
+        """See `Op.check`."""
         (x,), (dims, *_) = arguments, attributes
         if not x.ndim or not dims or len(set(dims)) < len(dims):
             return f"attribute 'dims' must be dimensions of x, each once, got {dims}"
@@ -115,7 +115,7 @@ def _real_backward(g: object, layout: object, dims: tuple, norm: str) -> object:
 
 
 def _half_backward(g: object, layout: object, dims: tuple, norm: str) -> object:
-    """The adjoint of implying the other half: numbers that are in both halves count twice."""
+    """The adjoint of implying the other half of a spectrum: frequencies that stand for two count twice."""
     half = half_spectrum.apply((g.contiguous(),), (dims, ADJOINT[norm])).clone()
     last, n = dims[-1], g.shape[dims[-1]]
     doubled = n - half.shape[last]

@@ -24,7 +24,7 @@ _PARTS = 16  # runs of m that are divided among threads
 def resample_kernel(x, index, weight, out, outer, n, inner, m, taps, parts, width, blocks):
     """out (outer, m, inner) = the sums of weight (m, taps) times x (outer, n, inner) at index (m, taps).
 
-    A task has one of `parts` runs of m and one of `blocks` runs of inner.
+    Each task computes one of `parts` runs of m and one of `blocks` runs of inner.
     """
     for task in parallel_range(outer * parts * blocks):
         row, part, first = int64(task) // (parts * blocks), int64(task) // blocks % parts, int64(task) % blocks * width

@@ -37,7 +37,7 @@ class Cross(Op):
     }
 
     def check(self, arguments: tuple, attributes: tuple, sizes: dict) -> str | None:
-        """As `Op.check`."""
+        """See `Op.check`."""
         size = sizes["s"][attributes[0]] if sizes["s"] else 1
         return (
             None if size == 3 else f"attribute 'dim' must be a dimension of size 3, got {attributes[0]} of size {size}"

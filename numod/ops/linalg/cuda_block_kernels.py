@@ -380,7 +380,7 @@ def pinv_kernel(u, s, vh, out, rank, total, m, n, count, atol, rtol, *, NUMBER):
 
 
 def ldl_solve_kernel(x, pivots, b, out, tasks, n, columns):
-    """Solve A out = b for out (matrices, n, columns), from x and pivots of `lu_cpu.ldl_kernel`. A task is a column."""
+    """Solve A out = b for out (matrices, n, columns), from x and pivots of `lu_cpu.ldl_kernel`, a column per task."""
     for task in parallel_range(tasks):
         matrix, base, first, k = (
             int64(task) // columns,

@@ -35,8 +35,8 @@ _INPUT, _ATTRIBUTE = re.compile(r"(\w+)\["), re.compile(r"(\w+)=")  # the patter
 class Factorization(Op):
     """`compute(*arrays, *attributes)` returns an array or a tuple, `shapes(*shapes, *attributes)` their shapes.
 
-    `why`, for a factorisation that can fail, is the error message and a function of a matrix that returns the position
-    of the failure. Inputs are dense, with equal batches.
+    `failure`, for a factorisation that can fail, is the error message and a function of a matrix that returns the
+    position of the failure. Inputs are dense, with equal batches.
     """
 
     upcasts_half = False
@@ -48,12 +48,12 @@ class Factorization(Op):
         outputs: str,
         compute: Callable,
         shapes: Callable,
-        why: tuple[str, Callable] | None = None,
+        failure: tuple[str, Callable] | None = None,
     ) -> None:
         super().__init__(name)
         self.inputs, self.attributes = (tuple(pattern.findall(takes)) for pattern in (_INPUT, _ATTRIBUTE))
         self.takes, self.outputs = takes, tuple(outputs.split())
-        self.compute, self.shapes, self.why = compute, shapes, why
+        self.compute, self.shapes, self.failure = compute, shapes, failure
 
     def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
         first = arguments[0]
@@ -78,7 +78,7 @@ class Factorization(Op):
     def _on_device(self, arguments: tuple, results: tuple, attributes: tuple) -> Callable:
         """The launch on a GPU. If the factorisation can fail, it waits for the result, as PyTorch does.
 
-        Raises NotImplementedError if there is none.
+        Raises NotImplementedError if there is no kernel for the device.
         """
         device = results[0].device
         run = (
@@ -125,13 +125,13 @@ class Factorization(Op):
                 blas.limited(self.compute, [array[index] for array in arrays], attributes)
             except np.linalg.LinAlgError:
                 break
-        return self.refusal(number if index else None, blas.limited(self.why[1], [arrays[0][index]]))
+        return self.refusal(number if index else None, blas.limited(self.failure[1], [arrays[0][index]]))
 
     def refusal(self, number: int | None, info: int) -> LinAlgError:
         """The error for a matrix, with its number in the batch, if any, and the position of the failure."""
         error = LinAlgError(
             f"linalg.{self.name}: "
-            f"{f'(Batch element {number}): ' if number is not None else ''}{self.why[0].format(info)}"
+            f"{f'(Batch element {number}): ' if number is not None else ''}{self.failure[0].format(info)}"
         )
         error.info = info
         return error

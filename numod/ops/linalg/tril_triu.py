@@ -16,7 +16,10 @@ from ..op import Op, Plan
 
 
 def band_rows(x, out, rows, m, n, low, high):
-    """out (rows, n) = x where low <= column - row <= high, else 0. Matrices have m rows each. A task has a row."""
+    """out (rows, n) = x where low <= column - row <= high, else 0. Matrices have m rows each.
+
+    Each task computes a row.
+    """
     for task in parallel_range(rows):
         index = int64(task)
         base, row = index * n, index % m
@@ -40,7 +43,7 @@ def band_elements(x, out, rows, m, n, low, high):
 
 @scalar
 def elements_of_triangle(rows, columns):
-    """The number of elements in `rows` rows of 1, 2, 3, ... elements, `columns` at most; 0 if rows <= 0."""
+    """The number of elements in `rows` rows of 1, 2, 3, ... elements, at most `columns` each; 0 if rows <= 0."""
     full_rows = min(max(rows, 0), columns)
     return full_rows * (full_rows + 1) // 2 + (max(rows, 0) - full_rows) * columns
 
@@ -48,7 +51,7 @@ def elements_of_triangle(rows, columns):
 def triangle_kernel(out, rows, columns, offset, upper, count):
     """out (2, count) = rows and columns of the elements up to the diagonal `offset`, or if `upper`, beyond it.
 
-    A task has a row.
+    Each task computes a row.
     """
     for task in parallel_range(rows):
         row = int64(task)
@@ -84,21 +87,20 @@ class Band(Op):
 class Triangle(Op):
     """Indices (2, count) of the elements of a matrix up to a diagonal, or if `upper`, beyond it, row by row.
 
-    Parameters: dtype, device, rows, columns, diagonal, `upper`.
+    The attributes are dtype, device, rows, columns, diagonal and `upper`.
     """
 
     takes = "; dtype=dtype device=device rows=0.. columns=0.. diagonal=int upper=flag"
     attributes, gradients, differentiable = ("dtype", "device", "rows", "columns", "diagonal", "upper"), {}, False
 
     def check(self, arguments: tuple, attributes: tuple, sizes: dict) -> str | None:
-        """As `Op.check`."""
+        """See `Op.check`."""
         return None if attributes[0].kind in "ui" else f"attribute 'dtype' must be of integers, got {attributes[0]}"
 
     def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
         dtype, device, rows, columns, offset, upper = attributes
         offset = min(max(offset, -rows - 1), columns)
-        # of row + offset + 1, clipped to 0 … columns
-        count = _clipped_sum(offset + rows, columns) - _clipped_sum(offset, columns)
+        count = elements_of_triangle(offset + rows, columns) - elements_of_triangle(offset, columns)
         count = rows * columns - count if upper else count
         out = layout((2, count), dtype, device)
         if count == 0:
@@ -110,9 +112,3 @@ class Triangle(Op):
 
 
 band, triangle = Band("band"), Triangle("triangle_indices")
-
-
-def _clipped_sum(last: int, limit: int) -> int:
-    """The sum of 1, 2, … last, each of them at most `limit`; 0 if `last` is not positive."""
-    last, limit = max(last, 0), min(limit, max(last, 0))
-    return limit * (limit + 1) // 2 + (last - limit) * limit

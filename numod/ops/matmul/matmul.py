@@ -210,7 +210,7 @@ class Matmul(Op):
     gradients = {"a": _gradient_a, "b": _gradient_b}
 
     def supports_half(self, arguments: tuple, attributes: tuple) -> bool:
-        """As `Op.supports_half`."""
+        """See `Op.supports_half`."""
         return on_tensor_cores(arguments)
 
     def factors(self, arguments: tuple, attributes: tuple) -> tuple[Layout, Layout, None]:
@@ -235,7 +235,7 @@ class Matmul(Op):
         )
 
     def with_epilogue(self, name: str, arguments: tuple, attributes: tuple, *end: object) -> Callable | None:
-        """As `Op.with_epilogue`.
+        """See `Op.with_epilogue`.
 
         None if the product does not use tiles, or the tensors do not have constant steps along its rows.
         """
@@ -246,7 +246,7 @@ class Matmul(Op):
         )
 
     def check(self, arguments: tuple, attributes: tuple, sizes: dict) -> str | None:
-        """As `Op.check`."""
+        """See `Op.check`."""
         wrong_flag = next(
             (
                 name
@@ -390,7 +390,7 @@ class Packed:
         """The matrix is packed already."""
 
     def with_epilogue(self, name: str, arguments: tuple, attributes: tuple, *end: object) -> Callable | None:
-        """As `Op.with_epilogue`."""
+        """See `Op.with_epilogue`."""
         run = tiled_with_epilogue(name, self.factors(arguments[:-1], attributes), *end, packed=True)
         return run and (lambda factors, *others: run([factors[0], factors[-1], *factors[2:-1]], *others))
 

@@ -30,7 +30,7 @@ _SCALAR_COLUMNS = 16  # columns of a task of the scalar kernel
 _TRANSPOSED_LENGTH = 256  # elements of a column from which transposing pays
 _VECTOR_ELEMENTS = 4  # elements that a GPU thread loads at once
 _MAX_CHUNKS, _MIN_CHUNK = 64, 1 << 12  # maximum number of chunks of a row, and their minimum length
-_BLOCK = 128  # threads of a GPU block, which may hold several teams
+_BLOCK = 128  # threads of a GPU block, which may compute several tasks
 
 
 def lines_kernel(x, values, indices, outer, inner, outer_step, inner_step, n, step, tiles, *, beats):
@@ -116,26 +116,26 @@ def block_kernel(
     chunk,
     has_positions,
     *,
-    TEAMS,
+    TASKS,
     NUMBER,
     THREADS,
     beats,
     keeps,
 ):
-    """`rows_kernel` with a team of THREADS GPU threads for each chunk of a row, TEAMS teams in a block.
+    """`rows_kernel` with THREADS GPU threads for each task, a chunk of a row, and TASKS tasks in a block.
 
-    If `has_positions`, x holds the extrema of chunks, and x_positions their indices. Several teams share a block, since
+    If `has_positions`, x holds the extrema of chunks, and x_positions their indices. Several tasks share a block, since
     a multiprocessor cannot hold enough blocks of one warp to keep its memory busy.
     """
-    shared, elements = shared_array(THREADS * TEAMS, NUMBER, SHARED), cuda.local.array(16, NUMBER)
-    positions = shared_array(THREADS * TEAMS, int64, SHARED)
-    thread, team_start, tasks = (
+    shared, elements = shared_array(THREADS * TASKS, NUMBER, SHARED), cuda.local.array(16, NUMBER)
+    positions = shared_array(THREADS * TASKS, int64, SHARED)
+    thread, first_thread, tasks = (
         int64(cuda.threadIdx.x) % THREADS,
         int64(cuda.threadIdx.x) // THREADS * THREADS,
         outer * inner * chunks,
     )
-    for first in range(int64(cuda.blockIdx.x) * TEAMS, tasks, int64(cuda.gridDim.x) * TEAMS):
-        task = min(first + team_start // THREADS, tasks - 1)  # surplus teams repeat the last task
+    for first in range(int64(cuda.blockIdx.x) * TASKS, tasks, int64(cuda.gridDim.x) * TASKS):
+        task = min(first + first_thread // THREADS, tasks - 1)  # surplus threads repeat the last task
         row = task // chunks
         base = (row // inner) * outer_step + (row % inner) * inner_step
         start = (task % chunks) * chunk
@@ -160,13 +160,13 @@ def block_kernel(
             position = k if better else position
         count = THREADS
         for survivors in (joining_threads(THREADS), 1):  # these threads combine the results of `count` threads
-            shared[uintp(team_start + thread)] = best
-            positions[uintp(team_start + thread)] = position
+            shared[uintp(first_thread + thread)] = best
+            positions[uintp(first_thread + thread)] = position
             cuda.syncthreads()
             if thread < survivors:
                 for k in range(thread + survivors, count, survivors):
-                    value = shared[uintp(team_start + k)]
-                    other_position = positions[uintp(team_start + k)]
+                    value = shared[uintp(first_thread + k)]
+                    other_position = positions[uintp(first_thread + k)]
                     is_equal = (value == best) | ((value != value) & (best != best))
                     better = (
                         beats(value, best)
@@ -255,22 +255,23 @@ def _launch(name: str, x: Layout, dim: int, least: bool) -> Callable:
         return bind.launcher(x.device, name, specialized(comparing(kernel, least)), signature, x.dtype, work)
 
     if step == 1 and block_reduce.sharing(x, n):
-        return _by_teams(x, name, least, (outer, inner, outer_step, inner_step, n))
+        return _by_blocks(x, name, least, (outer, inner, outer_step, inner_step, n))
     if step == 1 and not flat and n >= argminmax.lanes(x.storage.itemsize):
         chunks = min(_MAX_CHUNKS, n // _MIN_CHUNK) if outer * inner < _MAX_CHUNKS and n >= 2 * _MIN_CHUNK else 1
         run = launcher(rows_kernel, (x, "int64"), 6, x.size)
         return _in_chunks(x, run, outer * inner * chunks, (outer, inner, outer_step, inner_step, n, chunks))
     if inner_step == 1 and not flat and inner >= argminmax.least_columns(x.storage.itemsize) and n < 1 << 31:
-        places = np.dtype(np.int64 if x.storage.itemsize == 8 else np.int32)
-        run = launcher(columns_kernel, (places,), 7, x.size)
+        index_storage = np.dtype(np.int64 if x.storage.itemsize == 8 else np.int32)
+        run = launcher(columns_kernel, (index_storage,), 7, x.size)
         numbers, empty = (outer, inner, outer_step, n, step, -(-inner // _TILE), argminmax.LINES), x.device.empty
-        return lambda x_data, values, indices: run(x_data, values, indices, empty(outer * inner, places), *numbers)
+        count = outer * inner
+        return lambda x_data, values, indices: run(x_data, values, indices, empty(count, index_storage), *numbers)
     run = launcher(lines_kernel, (), 7, work)
     numbers = (outer, inner, outer_step, inner_step, n, step, inner if flat else -(-inner // _SCALAR_COLUMNS))
     return lambda x_data, values, indices: run(x_data, values, indices, *numbers)
 
 
-def _by_teams(x: Layout, name: str, least: bool, shape: tuple) -> Callable:
+def _by_blocks(x: Layout, name: str, least: bool, shape: tuple) -> Callable:
     """The launch of the block kernel; long rows are cut into chunks, whose extrema are reduced by a second launch."""
     outer, inner, *_, n = shape
     chunks = x.device.backend.chunks(outer * inner, n, True)
@@ -305,9 +306,9 @@ def _in_chunks(x: Layout, run: Callable, parts: int, numbers: tuple) -> Callable
     """The launch of `rows_kernel`. A single chunk writes the result directly; several write to scratch memory first."""
     if numbers[-1] == 1:
         return lambda x_data, values, indices: run(x_data, values, indices, values, indices, *numbers)
-    empty, places = x.device.empty, np.dtype(np.int64)
+    empty, index_storage = x.device.empty, np.dtype(np.int64)
     return lambda x_data, values, indices: run(
-        x_data, values, indices, empty(parts, x.storage), empty(parts, places), *numbers
+        x_data, values, indices, empty(parts, x.storage), empty(parts, index_storage), *numbers
     )
 
 

@@ -39,15 +39,15 @@ def launcher(
 ) -> Callable:
     """The launcher of a kernel in which `threads` threads (THREADS) work on each of `rows` rows.
 
-    A block has up to `most` threads, in TEAMS teams of THREADS. The threads of a team form GROUPS rows of LANES.
+    A block has up to `most` threads, for TASKS rows. The threads of a row form GROUPS groups of LANES.
     """
-    teams = max(min(most // threads, 2) if x.device.backend.SIMULATED else most // threads, 1)
-    sizes = {"THREADS": threads, "TEAMS": teams, "LANES": lanes, "GROUPS": threads // lanes}
+    tasks = max(min(most // threads, 2) if x.device.backend.SIMULATED else most // threads, 1)
+    sizes = {"THREADS": threads, "TASKS": tasks, "LANES": lanes, "GROUPS": threads // lanes}
     source = specialized(kernel, **{name: size for name, size in sizes.items() if has(kernel, name)})
     if threads > _SAFE_THREADS:
         source = f"RESIDENT = {threads}, 1\n{source}"
     return bind.launcher(
-        x.device, name, source, signature, x.dtype, x.size, build.FAST_REDUCTION, (-(-rows // teams), teams * threads)
+        x.device, name, source, signature, x.dtype, x.size, build.FAST_REDUCTION, (-(-rows // tasks), tasks * threads)
     )
 
 

@@ -118,13 +118,13 @@ class Ctc(Op):
     }
 
     def check(self, arguments: tuple, attributes: tuple, sizes: dict) -> str | None:
-        """As `Op.check`."""
+        """See `Op.check`."""
         return (
             None if attributes[0] < sizes["c"] else f"attribute 'blank' must be below {sizes['c']}, got {attributes[0]}"
         )
 
     def further_limits(self, arguments: tuple, attributes: tuple, sizes: dict) -> dict[int, int]:
-        """As `Op.further_limits`."""
+        """See `Op.further_limits`."""
         return {2: sizes["t"] + 1, 3: sizes["s"] + 1}
 
     def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
@@ -162,7 +162,7 @@ class CtcGradient(Op):
     }
 
     def check(self, arguments: tuple, attributes: tuple, sizes: dict) -> str | None:
-        """As `Op.check`."""
+        """See `Op.check`."""
         if sizes["w"] != 2 * sizes["s"] + 1:
             return f"alpha must have {2 * sizes['s'] + 1} columns, got {sizes['w']}"
         return (
@@ -170,7 +170,7 @@ class CtcGradient(Op):
         )
 
     def further_limits(self, arguments: tuple, attributes: tuple, sizes: dict) -> dict[int, int]:
-        """As `Op.further_limits`."""
+        """See `Op.further_limits`."""
         return {3: sizes["t"] + 1, 4: sizes["s"] + 1}
 
     def prepare(self, arguments: tuple, attributes: tuple) -> Plan:

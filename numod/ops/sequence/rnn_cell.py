@@ -107,7 +107,7 @@ class Cell(Op):
 
     @property
     def takes(self) -> str:
-        """As `Op.takes`."""
+        """See `Op.takes`."""
         return " ".join(f"{input}[_ _]:f" for input in self.inputs) + ";"
 
     def prepare(self, arguments: tuple, attributes: tuple) -> Plan:

@@ -79,14 +79,14 @@ class Layer(Op):
 
     @property
     def takes(self) -> str:
-        """As `Op.takes`."""
+        """See `Op.takes`."""
         return (
             f"{' '.join(map(_TAKES.__getitem__, self.inputs))}; counted=..^steps "
             f"reverse=flag{' keeps=flag' * ('keeps' in self.attributes)}"
         )
 
     def check(self, arguments: tuple, attributes: tuple, sizes: dict) -> str | None:
-        """As `Op.check`."""
+        """See `Op.check`."""
         counted, gates, batch = attributes[0], self.cell["COUNT"], sizes["batch"]
         is_decreasing = all(0 < n <= previous for previous, n in zip((batch, *counted), counted))
         if not (is_decreasing or counted == room(len(counted), batch)) or sum(map(abs, counted)) != sizes["rows"]:
@@ -100,11 +100,11 @@ class Layer(Op):
         return wrong and f"gates of a state of {sizes['size']} must be {widths[wrong]} wide, got {sizes[wrong]}"
 
     def known_values(self, attributes: tuple) -> dict[int, tuple[int, ...]]:
-        """As `Op.known_values`."""
+        """See `Op.known_values`."""
         return {} if is_room(attributes[0]) else {self.inputs.index("counts"): attributes[0]}
 
     def further_limits(self, arguments: tuple, attributes: tuple, sizes: dict) -> dict[int, int]:
-        """As `Op.further_limits`: counts from 0 to the batch keep the kernels within the room."""
+        """See `Op.further_limits`: counts from 0 to the batch keep the kernels within the room."""
         return {self.inputs.index("counts"): sizes["batch"] + 1} if is_room(attributes[0]) else {}
 
     def prepare(self, arguments: tuple, attributes: tuple) -> Plan:

@@ -1,4 +1,4 @@
-"""DataLoader in one process: batches, order and errors; workers are in `test_workers`."""
+"""DataLoader in one process: batches, order and errors; workers are in `test_worker`."""
 
 from __future__ import annotations
 

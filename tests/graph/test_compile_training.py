@@ -212,7 +212,7 @@ def test_optimizers_and_schedules_that_look_at_values_run_eagerly(name: str) -> 
 
     with pytest.warns(UserWarning, match="step runs eagerly from here: .*cannot repeat"):
         assert run(numod.compile) == run(lambda step: step)
-    with pytest.raises(RuntimeError, match=r"test_training.py:\d+ "):
+    with pytest.raises(RuntimeError, match=r"test_compile_training.py:\d+ "):
         run(compile)
 
 
@@ -341,7 +341,9 @@ def test_reading_state_of_a_schedule_is_refused() -> None:
         return schedule.get_last_lr()[0]
 
     compiled = compile(step)
-    with pytest.raises(RuntimeError, match=r"schedule.* changes in step, test_training.py:\d+, whenever it runs"):
+    with pytest.raises(
+        RuntimeError, match=r"schedule.* changes in step, test_compile_training.py:\d+, whenever it runs"
+    ):
         for k in range(4):
             assert compiled(numod.ones(2)) == 0.5 ** (k + 2)
 

@@ -1,6 +1,6 @@
 """Kernels of ops run as plain Python and compute the same values as compiled.
 
-`test_plain_python` has the convolutions.
+`test_language` has the convolutions.
 
 Shapes are small, since each element takes microseconds in Python. Takes about 10 s, mostly compilation.
 """

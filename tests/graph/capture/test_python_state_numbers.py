@@ -149,7 +149,7 @@ def test_a_count_that_matters_is_refused_at_its_line(use: Callable) -> None:
     count, compiled = {"calls": 0}, compile(function)
     with pytest.raises(
         RuntimeError,
-        match=r"compile: calls changes whenever the function runs, and test_python_numbers.py:\d+ depends on its value",
+        match=r"compile: calls changes whenever the function runs, and test_python_state_numbers.py:\d+ depends on its value",
     ):
         for _ in range(4):
             compiled(numod.ones(2))

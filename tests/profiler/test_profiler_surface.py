@@ -174,7 +174,7 @@ def test_lists_of_events_write_files(tmp_path: Path) -> None:
     prof.events().export_chrome_trace(str(tmp_path / "trace.json"))
     assert json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
     prof.events().export_stacks(str(tmp_path / "stacks"), "self_cpu_time_total")
-    assert "test_surface.py" in (tmp_path / "stacks").read_text()
+    assert "test_profiler_surface.py" in (tmp_path / "stacks").read_text()
     with pytest.raises(ValueError, match="metric"):
         prof.events().export_stacks(str(tmp_path / "stacks"), "bogus")
 

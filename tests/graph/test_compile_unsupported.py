@@ -15,7 +15,7 @@ from pairs import compile, equal
 import numod
 from numod import nn
 
-FILE = "test_footguns.py"
+FILE = "test_compile_unsupported.py"
 
 
 class Counting(nn.Module):

@@ -1,6 +1,6 @@
 """Optimizers, `_foreach_...`, clipping, running statistics and `out=` do not write outside of their tensors' memory.
 
-As in `test_guard_words`, results and views are surrounded by guard words and must equal the results of dense tensors.
+As in `test_ops_guard_words`, results and views are surrounded by guard words and must equal the results of dense tensors.
 About 20 s with kernels in the cache, a minute without; compiled functions with `-m guards`.
 """
 
