@@ -14,7 +14,11 @@ from pathlib import Path
 import numod
 
 PACKAGE = Path(numod.__file__).parent
-FOREIGN = set()  # private methods of other packages
+FOREIGN = {
+    "_asdict", "_exit", "_format_msg", "_getframe", "_slotnames",  # Python
+    "_customize_tm_options", "_finalize_dynamic_globals", "_module_pass_manager", "_pass_builder", "_wrap_impl",  # Numba
+    "_original", "_uncompiled",  # set by a name in a string
+}  # fmt: skip
 NOT_IMPORTED = {"numod.__main__", "numod.examples"}  # they run when they are imported
 
 
