@@ -95,3 +95,17 @@ def test_functions_of_the_table_that_had_no_out() -> None:
     out = numod.empty(0, dtype=numod.int64)
     assert numod.nonzero_static(A[0], size=2, out=out) is out and out.tolist() == [[0], [1]]
     numod.testing.assert_close(numod.nuclear_norm(numod.eye(3), True), numod.tensor([[3.0]]))
+
+
+def test_results_without_gradient_are_written_although_an_input_requires_one() -> None:
+    x, out = numod.arange(3.0, requires_grad=True), numod.zeros(3, dtype=numod.bool)
+    for compare in (numod.gt, numod.eq, numod.logical_and):
+        assert numod.equal(compare(x, x, out=out), compare(x, x)) and not out.requires_grad
+    assert numod.isposinf(x, out=out).tolist() == [False] * 3
+    with pytest.raises(RuntimeError, match="don't support automatic differentiation"):
+        numod.add(x, x, out=numod.zeros(3))
+
+
+def test_ldexp_converts() -> None:
+    out = numod.ldexp(A, B, out=numod.empty(0, dtype=numod.float64))
+    assert out.dtype is numod.float64 and numod.equal(out, numod.ldexp(A.double(), B.double()))

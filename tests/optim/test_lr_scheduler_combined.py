@@ -38,3 +38,37 @@ def test_schedules_copy_the_rates_they_are_given():
     rate.fill_(7)
     sgd.step(), schedule.step()
     assert sgd.param_groups[0]["swa_lr"].item() == 0.5 and schedule.get_last_lr() == [0.5]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda s, o: s.LambdaLR(o, lambda k: 0.9**k),
+        lambda s, o: s.MultiplicativeLR(o, lambda k: 0.9),
+        lambda s, o: s.CosineAnnealingLR(o, 1),
+        lambda s, o: s.CosineAnnealingWarmRestarts(o, 3),
+        lambda s, o: s.CyclicLR(o, 0.1, 0.2, cycle_momentum=False),
+    ],
+)
+def test_a_group_that_a_schedule_has_no_rate_for(make):
+    sgd = optim.SGD([nn.Parameter(numod.ones(1))], lr=0.1)
+    schedule = make(optim.lr_scheduler, sgd)
+    sgd.step(), schedule.step()
+    sgd.add_param_group({"params": [nn.Parameter(numod.ones(1))], "lr": 0.5, "initial_lr": 0.5})
+    with pytest.raises(ValueError, match="made for 1 parameter groups, but the optimizer has 2"):
+        for _ in range(3):  # one of Cosine's steps uses the first rates
+            sgd.step(), schedule.step()
+
+
+def test_a_function_that_scales_a_cycle_is_not_in_the_state():
+    class Scale:
+        def __init__(self) -> None:
+            self.k = 2.0
+
+        def __call__(self, cycle: float) -> float:
+            return self.k / cycle
+
+    sgd = optim.SGD([nn.Parameter(numod.ones(1))], lr=0.1, momentum=0.9)
+    for scale, state in ((lambda cycle: 0.5, None), (Scale(), {"k": 2.0})):
+        schedule = optim.lr_scheduler.CyclicLR(sgd, 0.1, 0.2, scale_fn=scale)
+        assert schedule.state_dict()["_scale_fn_custom"] == state

@@ -371,7 +371,8 @@ def write_out(op: object, inputs: tuple, out: Tensor | None) -> Tensor:
         return apply(op, inputs) if isinstance(inputs[0], Tensor) else op(*inputs)
     _expect_tensor(op.name, out)
     tensors = [input for input in inputs if isinstance(input, Tensor)]
-    if state.grad_enabled and (out.requires_grad or True in [tensor.requires_grad for tensor in tensors]):
+    recorded = (out, *tensors) if op.differentiable else (out,)
+    if state.grad_enabled and True in [tensor.requires_grad for tensor in recorded]:
         raise RuntimeError(
             f"{op.name}(): functions with out=... arguments don't support automatic differentiation, but one of the "
             "arguments requires grad."
@@ -396,7 +397,7 @@ def write_out(op: object, inputs: tuple, out: Tensor | None) -> Tensor:
 EXACT = frozenset(
     """
     abs absolute neg negative round frac ceil floor trunc fix sign sgn clamp clip clamp_min clamp_max bitwise_not
-    conj_ nan_to_num isposinf isneginf signbit where ldexp heaviside amax amin argmax argmin norm vector_norm
+    conj_ nan_to_num isposinf isneginf signbit where heaviside amax amin argmax argmin norm vector_norm
     matrix_norm nuclear_norm old_norm mm_ matmul addmm bmm mv addmv baddbmm addbmm dot vdot inner tensordot vecdot
     multi_dot matrix_power chain_matmul gather index_select take take_along_dim masked_select nonzero tril triu
     diag narrow_copy inv inverse cholesky det solve svdvals eigvals eigvalsh cross any all any_ all_ quantile

@@ -100,12 +100,14 @@ def _position(tensor: Tensor, tensors: list[Tensor]) -> int:
 def roots_in(structure: Any) -> list:
     """The objects in arguments that are compared by identity: modules, optimizers, plain objects, keys.
 
-    Also the classes of structures, whose methods the function may call.
+    Also the classes of structures and tensors, whose methods the function may call.
     """
+    kinds = [] if of_library(type(structure)) else [type(structure)]
+    if issubclass(type(structure), Tensor):
+        return kinds
     parts = pytree.parts(structure)
     if parts is None:
-        return [] if issubclass(type(structure), Tensor) or is_simple(structure) else [structure]
-    kinds = [] if of_library(type(structure)) else [type(structure)]
+        return [] if is_simple(structure) else [structure]
     keys = [key for key in pytree.keys(structure) if not is_plain_key(key)]
     return [*kinds, *keys, *(root for part in parts for root in roots_in(part))]
 

@@ -67,8 +67,10 @@ def visit_contents(builder: GuardBuilder, name: str, value: Any) -> None:
 
 
 def _visit_tensor(builder: GuardBuilder, name: str, value: Tensor) -> None:
-    """Visit the hooks of a tensor and the attributes that the user has added."""
+    """Visit the hooks of a tensor, the attributes that the user has added, and those of a user's subclass."""
     _visit_hooks(builder, name, value)
+    if not of_library(type(value)):
+        visit_attributes(builder, name, value, type(value))
     for key, attribute in attributes_of(value):
         if key in builder.mentioned or builder.any_name:
             builder.guard_value(f"{name}.{key}", f"{{0}}.{key}", (value,), attribute)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import types
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial, wraps
 from typing import Any
 from weakref import ref
@@ -110,7 +110,7 @@ class LRScheduler:
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
         is_closed = epoch is not None and hasattr(self, "_get_closed_form_lr")
         rates = self._get_closed_form_lr() if is_closed else self._next_rates()
-        for group, rate in zip(self.optimizer.param_groups, rates):
+        for group, rate in by_group(self.optimizer.param_groups, rates):
             set_rate(group, rate)
         self._last_lr = rates_of(self.optimizer)
 
@@ -180,6 +180,19 @@ def _count_steps(optimizer: Optimizer) -> None:
 
     step._counts = True
     optimizer.step = step
+
+
+def by_group(values: Sequence, others: Sequence) -> Iterator[tuple]:
+    """The pairs of two lists with an item for each parameter group.
+
+    Raises ValueError if a group was added after the scheduler was made.
+    """
+    if len(values) != len(others):
+        raise ValueError(
+            f"the scheduler was made for {min(len(values), len(others))} parameter groups, but the optimizer has "
+            f"{max(len(values), len(others))}; make a new scheduler after add_param_group()"
+        )
+    return zip(values, others)
 
 
 def per_group(name: str, value: Any, optimizer: Optimizer) -> list:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 from ..optimizer import Optimizer
-from .base import LRScheduler, per_group, rates_of, set_rate
+from .base import LRScheduler, by_group, per_group, rates_of, set_rate
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
@@ -58,7 +59,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
                 raise ValueError(f"Expected non-negative epoch, but got {epoch}")
             self._set_cycle(epoch)
         self.last_epoch = math.floor(epoch)
-        for group, rate in zip(self.optimizer.param_groups, self._next_rates()):
+        for group, rate in by_group(self.optimizer.param_groups, self._next_rates()):
             set_rate(group, rate)
         self._last_lr = rates_of(self.optimizer)
 
@@ -166,7 +167,7 @@ class CyclicLR(LRScheduler):
         """Everything but the optimizer and a plain function."""
         state = super().state_dict()
         custom = state.pop("_custom")
-        plain = not hasattr(custom, "__dict__") or callable(getattr(custom, "__code__", None))
+        plain = not hasattr(custom, "__dict__") or isinstance(custom, FunctionType)
         return {**state, "_scale_fn_custom": None if plain else dict(custom.__dict__)}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from ..optimizer import Optimizer
-from .base import FunctionLR, LRScheduler
+from .base import FunctionLR, LRScheduler, by_group
 
 
 class LambdaLR(FunctionLR):
@@ -27,7 +27,7 @@ class LambdaLR(FunctionLR):
 
     def get_lr(self) -> list[float]:
         self._warn_outside_step()
-        return [base * function(self.last_epoch) for base, function in zip(self.base_lrs, self.lr_lambdas)]
+        return [base * function(self.last_epoch) for base, function in by_group(self.base_lrs, self.lr_lambdas)]
 
 
 class MultiplicativeLR(FunctionLR):
@@ -46,7 +46,7 @@ class MultiplicativeLR(FunctionLR):
         self._warn_outside_step()
         if self._is_initial:
             return self._rates()
-        return [rate * function(self.last_epoch) for rate, function in zip(self._rates(), self.lr_lambdas)]
+        return [rate * function(self.last_epoch) for rate, function in by_group(self._rates(), self.lr_lambdas)]
 
 
 class StepLR(LRScheduler):
@@ -272,7 +272,7 @@ class CosineAnnealingLR(LRScheduler):
         if (epoch - 1 - half) % (2 * half) == 0:
             return [
                 rate + (base - self.eta_min) * (1 - math.cos(math.pi / half)) / 2
-                for base, rate in zip(self.base_lrs, self._rates())
+                for base, rate in by_group(self.base_lrs, self._rates())
             ]
         factor = (1 + math.cos(math.pi * epoch / half)) / (1 + math.cos(math.pi * (epoch - 1) / half))
         return [factor * (rate - self.eta_min) + self.eta_min for rate in self._rates()]

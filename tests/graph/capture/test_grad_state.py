@@ -131,7 +131,7 @@ def test_modes_and_requires_grad() -> None:
         assert compiled(x).requires_grad and not compiled(x).is_leaf
         assert compiled(x.clone().requires_grad_()).requires_grad
     for mode, is_inside in itertools.product((numod.no_grad, numod.inference_mode), (True, False)):
-        compiled_view = compile(lambda x, is_inside=is_inside: in_mode(is_inside, lambda: (x * 2, x.view(-1))))
+        compiled_view = compile(lambda x, mode=is_inside: in_mode(mode, lambda: (x * 2, x.view(-1))))
         with mode():
             ones = numod.ones(2)
         for _ in range(3):

@@ -233,3 +233,32 @@ def test_attributes_of_a_partial_function() -> None:
         function = Partial(abs)
         function.scale = scale
         assert equal(compiled(X, function), X * scale)
+
+
+class Weight(nn.Parameter):
+    scale = 2.0
+
+    def applied(self, x: numod.Tensor) -> numod.Tensor:
+        return x * self * self.scale
+
+
+class LargeWeight(Weight):
+    scale = 4.0
+
+
+@pytest.mark.parametrize("is_argument", [False, True])
+def test_attributes_of_a_subclass_of_parameter(monkeypatch: pytest.MonkeyPatch, is_argument: bool) -> None:
+    held = [Weight(numod.ones(3)), LargeWeight(numod.ones(3))]
+    functions = [(lambda x, p=p: p.applied(x) + p.scale) for p in held]
+    compiled = compile(lambda p, x: p.applied(x) + p.scale) if is_argument else [*map(compile, functions)]
+
+    def outcomes() -> list[numod.Tensor]:
+        return [compiled(held[k], X) if is_argument else compiled[k](X) for k in (0, 1, 0, 1)]
+
+    assert equal(outcomes(), [functions[k](X) for k in (0, 1, 0, 1)])
+    for kind, name, value in [
+        (Weight, "scale", 3.0), (LargeWeight, "scale", 5.0), (Weight, "applied", lambda parameter, x: x - parameter.scale),
+        (LargeWeight, "applied", lambda parameter, x: x - 1),
+    ]:  # fmt: skip
+        monkeypatch.setattr(kind, name, value)
+        assert equal(outcomes(), [functions[k](X) for k in (0, 1, 0, 1)])
