@@ -128,6 +128,7 @@ def _templates(kernel: Callable) -> tuple[Callable, ...]:
     return tuple(templates)
 
 
+@cache
 def parameters(kernel: Callable) -> tuple[str, ...]:
     """The names that can be given a value: compile-time parameters without a value, then positional ones."""
     kernel, values = _unwrapped(kernel, {})

@@ -5,11 +5,14 @@ from __future__ import annotations
 import ast
 import textwrap
 import zlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from ...kernel import emit, writer
 from ...kernel.specialize import inlined_call
 from ...kernel.syntax import parsed
+
+_TEXTS = 256  # most texts that are kept: a program with dynamic dimensions is planned for each of its sizes
 
 
 @dataclass(frozen=True)
@@ -54,18 +57,13 @@ class Epilogue:
         The kernel takes further arguments: tensors and results, strides, numbers. `bias` is an expression that is added
         to the product's element.
         """
-        steps, outlined = dict(zip(self.tensors(), self.steps)), []
+        return _inlined(_Written(self, bias, *self._written(bias)), source)
 
-        def statements(*arguments: str) -> list[str]:
-            starts, loop = self._lines(steps, bias, *arguments)
-            if self.costly():
-                function, loop = _outlined(loop)
-                outlined.append(function)
-            return starts + loop
-
-        prologue = writer.converted_numbers(self.loop)
-        text = inlined_call(source, "EPILOGUE", statements, self._parameter_names(steps), prologue)
-        return "".join(outlined) + text
+    def _written(self, bias: str) -> tuple[tuple[str, ...], ...]:
+        """All that this epilogue writes to a kernel: lines, parameters, prologue."""
+        steps = dict(zip(self.tensors(), self.steps))
+        lines = self._lines(steps, bias, "batch", "row", "line", "low", "high")
+        return tuple(map(tuple, (*lines, self._parameter_names(steps), writer.converted_numbers(self.loop))))
 
     def _parameter_names(self, steps: dict[writer.Input, tuple]) -> list[str]:
         """The names of the kernel's further parameters."""
@@ -116,6 +114,34 @@ class Epilogue:
         ]
 
 
+@dataclass(frozen=True)
+class _Written:
+    """What an epilogue writes to a kernel. Epilogues that write the same are equal, though their loops are not."""
+
+    epilogue: Epilogue = field(compare=False)
+    bias: str
+    starts: tuple[str, ...]
+    loop: tuple[str, ...]
+    parameters: tuple[str, ...]
+    prologue: tuple[str, ...]
+
+
+@lru_cache(_TEXTS)
+def _inlined(written: _Written, source: str) -> str:
+    epilogue, outlined = written.epilogue, []
+    steps = dict(zip(epilogue.tensors(), epilogue.steps))
+
+    def statements(*arguments: str) -> list[str]:
+        starts, loop = epilogue._lines(steps, written.bias, *arguments)
+        if epilogue.costly():
+            function, loop = _outlined(loop)
+            outlined.append(function)
+        return starts + loop
+
+    text = inlined_call(source, "EPILOGUE", statements, written.parameters, written.prologue)
+    return "".join(outlined) + text
+
+
 def _array(tensor: writer.Input, steps: tuple[int, int, int]) -> str:
     """The parameter's name for a tensor.
 
@@ -140,6 +166,7 @@ def _outlined(loop: list[str]) -> tuple[str, list[str]]:
     return f"@shared_function\ndef {call}:\n{textwrap.indent(text, '    ')}\n", [call]
 
 
+@lru_cache(_TEXTS)
 def without_epilogue(source: str) -> str:
     """The source of a kernel without an epilogue."""
     return inlined_call(source, "EPILOGUE", lambda *_: ["pass"])
