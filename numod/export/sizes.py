@@ -20,6 +20,7 @@ from ..core.tensor import Tensor
 from ..graph.capture.recorder import of_package
 from ..graph.ir.program import Program, Step, Value
 from ..graph.values.pytree import replace
+from ..kernel.any_size import tables_by_steps
 from ..ops.op import planning_for_all_sizes
 from ..serialization.program import described, program_of
 from . import polynomial
@@ -30,6 +31,7 @@ from .polynomial import Terms
 POLYNOMIAL, RATIO, REPEAT = "polynomial", "ratio", "repeat"  # tags in a template
 _NUMERATORS = (1.0, 2.0, -1.0, -2.0, 0.5, -0.5)
 _SAMPLES = (2, 3, 5, 7, 11)  # sizes at which functions are recorded
+_SYMBOL_DISTANCE = 37  # between the sizes of two symbols at general points
 _MAX_RECORDED_SIZE = 1 << 20  # elements of an input that is too large to record with
 _PROGRAMS = 64  # cached, for the most recent sizes
 _MAX_TERMS, _MAX_COEFFICIENT, _MAX_REPEAT = 16, 1 << 62, 1 << 20
@@ -126,9 +128,14 @@ class Dynamic:
         return Dynamic(self.symbols, self.shapes, template, parts[0][1])
 
     def general_points(self) -> list[tuple[int, ...]]:
-        """Sizes, possibly beyond the ranges, that suffice to fit polynomials; none is 1, which passes treat apart."""
+        """Sizes, possibly beyond the ranges, that suffice to fit polynomials; none is 1, which passes treat apart.
+
+        Sizes of different symbols are never equal, since then equal steps of two sizes would become one.
+        """
         count = 4 if len(self.symbols) == 1 else 3
-        return [*product(*[range(max(symbol.low, 2), max(symbol.low, 2) + count) for symbol in self.symbols])]
+        lows = [max(symbol.low, 2) for symbol in self.symbols]
+        starts = [low + _SYMBOL_DISTANCE * k + (max(lows) if k else 0) for k, low in enumerate(lows)]
+        return [*product(*[range(start, start + count) for start in starts])]
 
     def values_by_size(self) -> set[Value]:
         """The results of steps that differ between sizes, in their numbers or layouts."""
@@ -227,8 +234,25 @@ def generalised(
 ) -> tuple[Dynamic, Program]:
     """(the program for all sizes, the program for the examples). `record` records the function for given inputs.
 
-    Raises Violation if the function does not treat a dimension as dynamic.
+    Tables that follow from sizes are constants if these are fixed, else steps of the program. Raises Violation if the
+    function does not treat a dimension as dynamic.
     """
+    try:
+        return _generalised(record, examples, extents)
+    except Violation:
+        token = tables_by_steps.set(True)
+    try:
+        return _generalised(record, examples, extents)
+    finally:
+        tables_by_steps.reset(token)
+
+
+def _generalised(
+    record: Callable[[list[Tensor]], Program],
+    examples: list[Tensor],
+    extents: Sequence[dict[int, Extent]],
+) -> tuple[Dynamic, Program]:
+    """As `generalised`."""
     symbols = list(dict.fromkeys(extent.symbol for by_dimension in extents for extent in by_dimension.values()))
     shapes = [_shape(example, by_dimension, symbols) for example, by_dimension in zip(examples, extents)]
 

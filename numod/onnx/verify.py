@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from ..core.create.random import get_rng_state, set_rng_state
 from ..core.create.values import tensor
 from ..core.tensor import Tensor
 from ..export.program import ExportedProgram
 from .writer.proto import MAX_MESSAGE_BYTES, Model
+from .writer.random import RANDOM
 from .writer.translate import outputs_of
 
 RTOL, ATOL = 1e-3, 1e-4
@@ -29,15 +31,21 @@ def verify(
 ) -> dict[str, float]:
     """Compare the model's results for the example inputs with the program's; the largest difference by output.
 
-    Raises VerificationError with the output's name and its largest difference.
+    Of results that depend on random numbers only the shapes are compared; their difference is NaN. Raises
+    VerificationError with the output's name and its largest difference.
     """
     atol = max(atol, _STEPS * _coarsest_step(model))
     program = exported.frozen().program  # a run may write to buffers
+    drawn, state = _drawn(model), get_rng_state()
     expected = outputs_of(program(*[example.clone() for example in exported.examples]))
+    set_rng_state(state)
     results = run(onnx, model, [*exported.examples, *_separate_weights(model, exported)])
     differences, wrong = {}, []
     for variable, ours, theirs in zip(model.outputs, expected, results, strict=True):
-        differences[variable.name], is_close = _compared(ours, theirs, rtol, atol)
+        if variable.name in drawn:
+            differences[variable.name], is_close = float("nan"), tuple(ours.shape) == theirs.shape
+        else:
+            differences[variable.name], is_close = _compared(ours, theirs, rtol, atol)
         if not is_close:
             shapes = "" if tuple(ours.shape) == theirs.shape else f", shape {theirs.shape} for {tuple(ours.shape)}"
             wrong.append(f"{variable.name}: largest difference {differences[variable.name]:.3g}{shapes}")
@@ -47,6 +55,15 @@ def verify(
             f"{rtol:g}, atol {atol:g}):\n  " + "\n  ".join(wrong)
         )
     return differences
+
+
+def _drawn(model: Model) -> set[str]:
+    """The names of the values that depend on random numbers."""
+    names: set[str] = set()
+    for node in model.graph.nodes:
+        if node.op in RANDOM or names.intersection(node.inputs):
+            names.update(node.outputs)
+    return names
 
 
 def _separate_weights(model: Model, exported: ExportedProgram) -> list[Tensor]:

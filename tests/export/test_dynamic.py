@@ -227,3 +227,41 @@ def test_attention_has_one_form_at_all_sizes() -> None:
 
     captured = export(attend, (torch.randn(2, 17, 24),), dynamic_shapes=({0: Dim("batch", max=16)},))
     _agree(captured.module(), attend, torch.randn(5, 17, 24))
+
+
+INTERPOLATIONS = {
+    "nearest": {"scale_factor": 2},
+    "nearest-exact": {"scale_factor": 2, "mode": "nearest-exact"},
+    "to a size": {"size": (5, 9), "mode": "bilinear"},
+    "bilinear": {"scale_factor": 2, "mode": "bilinear"},
+    "corners": {"scale_factor": 2, "mode": "bilinear", "align_corners": True},
+    "bicubic": {"scale_factor": 3, "mode": "bicubic"},
+}
+
+
+@pytest.mark.parametrize("name", INTERPOLATIONS)
+def test_interpolation_of_dynamic_images(name: str) -> None:
+    def resized(x: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.interpolate(x, **INTERPOLATIONS[name])
+
+    sizes = {0: Dim("n"), 2: Dim("h"), 3: Dim("w")}
+    program = export(resized, (torch.randn(2, 3, 6, 8),), dynamic_shapes=(sizes,))
+    for shape in ((2, 3, 6, 8), (3, 3, 5, 9), (2, 3, 9, 5), (2, 3, 4, 4)):
+        x = torch.randn(*shape)
+        for run in (program, program.frozen()):
+            assert torch.allclose(run.module()(x), resized(x), atol=1e-6)
+
+
+def test_interpolation_of_images_of_one_size_keeps_its_tables_as_constants() -> None:
+    def resized(x: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.interpolate(x, scale_factor=2, mode="bilinear")
+
+    shapes = ({0: Dim("n")},)
+    program = export(resized, (torch.randn(2, 3, 6, 8),), dynamic_shapes=shapes)
+    assert {step.op.name for step in program.program.steps} == {"resample"}
+    with pytest.raises(RuntimeError, match="antialiasing"):
+        export(
+            lambda x: torch.nn.functional.interpolate(x, size=(3, 3), mode="bilinear", antialias=True),
+            (torch.randn(1, 1, 6, 8),),
+            dynamic_shapes=({2: Dim("h")},),
+        )

@@ -400,9 +400,9 @@ def test_all_problems_are_reported_at_once() -> None:
     def function(x: torch.Tensor) -> tuple:
         inverse = torch.linalg.inv(x[:, :3])
         positive = x[x > 0]
-        dropped = F.dropout(x, 0.5, True)
+        counts = torch.poisson(x.detach().abs())
         spectrum = torch.fft.rfft(x).abs()
-        return inverse, positive, dropped, spectrum
+        return inverse, positive, counts, spectrum
 
     with pytest.raises(ExportError) as error:
         torch.onnx.export(function, (X,))
@@ -474,3 +474,22 @@ def test_numod_does_not_import_onnx() -> None:
     code = "import sys, numod, numod.onnx; print([name for name in ('onnx', 'onnxruntime') if name in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("mode", ["nearest", "bilinear", "bicubic"])
+@pytest.mark.parametrize("opset", [17, 23])
+def test_interpolation_of_dynamic_images(mode: str, opset: int) -> None:
+    def resized(x: torch.Tensor) -> tuple:
+        half = nn.functional.interpolate(x, size=(4, 6), mode=mode)
+        return nn.functional.interpolate(x, scale_factor=2, mode=mode), half
+
+    axes = {"x": {0: "batch", 2: "height", 3: "width"}}
+    image = torch.randn(2, 3, 6, 8)
+    program = torch.onnx.export(
+        resized, (image,), input_names=["x"], dynamic_axes=axes, opset_version=opset, verify=True
+    )
+    onnx.checker.check_model(program.model_proto, full_check=True)
+    for shape in ((1, 3, 5, 9), (3, 3, 7, 7)):
+        x = torch.randn(*shape)
+        for ours, theirs in zip(resized(x), program(x), strict=True):
+            assert torch.allclose(ours, theirs, atol=1e-5)

@@ -13,9 +13,12 @@ import numpy as np
 from ... import dtypes
 from ...core import functions as f
 from ...core.apply import apply
-from ...core.create.ranges import linspace
+from ...core.create.creation import full
+from ...core.create.ranges import arange, linspace
 from ...core.tensor import Tensor
 from ...core.create.values import computed
+from ...kernel.any_size import tables_by_steps
+from ...ops import table as t
 from ...ops.image.grid_sample import grid_sample as grid_sample_op
 from ...ops.image.unfold import patches
 from ...ops.index.indexing import select_known
@@ -253,7 +256,7 @@ def interpolate(
     wide = weighted or ("nearest" not in mode and input.dtype.itemsize == 2 and ndim > 1)
     result = input.float() if wide else input
     # the last dimension is the slowest one, so it is resized while there are fewer lines of it
-    last_first = weighted or sizes[-1] > input.shape[-1]
+    last_first = weighted or sizes[-1] > input.shape[-1] or tables_by_steps.get()
     for k in reversed(range(ndim)) if last_first else range(ndim):
         result = _resized(result, 2 + k, sizes[k], scales[k], mode, bool(align_corners), antialias)
         if weighted:  # as in PyTorch and Pillow, bytes are rounded after every dimension, rows first
@@ -314,6 +317,8 @@ def _resized(x: Tensor, dim: int, size: int, factor: float | None, mode: str, co
         raise RuntimeError(
             f"Input and output sizes should be greater than 0, but got input {list(x.shape)} and output size {size}"
         )
+    if tables_by_steps.get():
+        return _resized_by_steps(x, dim, size, factor, mode, corners, antialias)
     scale = 1.0 / factor if factor else n / size
     if mode in ("nearest", "nearest-exact"):
         positions = _nearest(n, size, scale, 0.5 if mode == "nearest-exact" else 0.0)
@@ -323,6 +328,40 @@ def _resized(x: Tensor, dim: int, size: int, factor: float | None, mode: str, co
     index, weight = _table(n, size, scale, corners, mode, antialias)
     index, weight = computed(index, dtypes.int64, x.device), computed(weight, x.dtype, x.device)
     return apply(resample, (f.contiguous(x), index, weight), (dim, size, False))
+
+
+def _resized_by_steps(
+    x: Tensor, dim: int, size: int, factor: float | None, mode: str, corners: bool, antialias: bool
+) -> Tensor:
+    """As `_resized`, with a table that is computed by tensors, so that a program can follow other sizes."""
+    if antialias:
+        raise RuntimeError("interpolate: how many elements antialiasing reads follows from the sizes; fix the sizes")
+    n = x.shape[dim]
+    places = arange(size, dtype=dtypes.float64, device=x.device)
+    length, count = (full((), number, dtype=dtypes.int64, device=x.device).double() for number in (n, size))
+    scale = 1.0 / factor if factor else length / count
+    last = length - 1.0
+    if mode in ("nearest", "nearest-exact"):
+        index = t.minimum(((places + (0.5 if mode == "nearest-exact" else 0.0)) * scale).floor(), last)
+        return apply(select_known, (f.contiguous(x), index.to(dtypes.int64)), (dim,))
+    positions = places * (last / (count - 1.0).clamp(min=1.0)) if corners else (places + 0.5) * scale - 0.5
+    if mode == "bicubic":
+        low = positions.floor()
+        indices = [t.minimum((low + tap).clamp(min=0.0), last) for tap in range(-1, 3)]
+        weights = [_cubic_by_steps((positions - low - tap).abs()) for tap in range(-1, 3)]
+    else:
+        positions = positions.clamp(min=0.0)
+        low = t.minimum(positions.floor(), last)
+        share = (positions - low).clamp(max=1.0)
+        indices, weights = [low, t.minimum(low + 1.0, last)], [1.0 - share, share]
+    index, weight = f.stack(indices, 1).to(dtypes.int64), f.stack(weights, 1).to(x.dtype)
+    return apply(resample, (f.contiguous(x), index, weight), (dim, size, False))
+
+
+def _cubic_by_steps(x: Tensor, a: float = -0.75) -> Tensor:
+    """`cubic` of distances from 0 to 2."""
+    near = ((a + 2) * x - (a + 3)) * x * x + 1.0
+    return t.where(x <= 1.0, near, ((a * x - 5 * a) * x + 8 * a) * x - 4 * a)
 
 
 @lru_cache(256)

@@ -13,6 +13,7 @@ from .products import end_padding
 from .rules import rule
 
 if TYPE_CHECKING:
+    from ...graph.ir.program import Value
     from .translate import Translation
 
 
@@ -161,8 +162,10 @@ def resample(translation: Translation, call: Call) -> str:
     dim, size, back = call.attributes
     indices, weights = translation.constant_of(index), translation.constant_of(weight)
     n = translation.shape(x)[dim]
+    if (indices is None or weights is None or isinstance(n, Size)) and not back:
+        return _weighted_sum(translation, call)
     if indices is None or weights is None or isinstance(n, Size):
-        raise Unsupported("interpolation of a dynamic size; export it with a fixed size")
+        raise Unsupported("the gradient of an interpolation of a dynamic size; export it with a fixed size")
     matrix = np.zeros((indices.shape[0], size if back else n))
     np.add.at(matrix, (np.arange(indices.shape[0])[:, None], indices), weights.astype(np.float64))
     mode = None if back or graph.opset < 18 or translation.rank(x) < 3 else _mode(matrix)
@@ -185,6 +188,25 @@ def resample(translation: Translation, call: Call) -> str:
     )  # fmt: skip
     translation.names[last.results[0]] = name
     return name
+
+
+def _weighted_sum(translation: Translation, call: Call) -> str:
+    """The elements at the indices times their weights, where both follow from a dynamic size."""
+    graph, (x, index, weight) = translation.graph, call.inputs
+    dim, rank, total = call.attributes[0], translation.rank(x), ""
+    taps = translation.shape(index)[1]
+    for tap in range(taps):
+        part = graph.node("Gather", translation.name(x), _column(translation, index, tap), axis=dim)
+        factors = graph.unsqueeze(_column(translation, weight, tap), [*range(1, rank - dim)])
+        part = graph.node("Mul", part, factors)
+        total = graph.node("Add", total, part) if total else part
+    return total
+
+
+def _column(translation: Translation, value: Value, number: int) -> str:
+    """A column of a matrix, as a vector."""
+    graph = translation.graph
+    return graph.squeeze(graph.slice(translation.name(value), 1, number, number + 1), [1])
 
 
 def _mode_of(translation: Translation, call: Call) -> dict | None:

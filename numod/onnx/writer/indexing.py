@@ -15,7 +15,7 @@ from .views import put_along
 if TYPE_CHECKING:
     from .translate import Translation
 
-advise("runtimes have no random numbers that can be repeated; pass them as an input", "permutation poisson binomial "
+advise("runtimes have no random numbers that can be repeated; pass them as an input", "poisson binomial "
        "standard_gamma")  # fmt: skip
 _REDUCTIONS = {"prod": "mul", "amax": "max", "amin": "min"}
 

@@ -21,8 +21,8 @@ from ...ops.update import Update
 from ..scopes import Scopes
 from ..symbols import Call, Check, Extent, Size, SymbolicProgram, is_empty
 from . import (
-    attention, image, indexing, linalg, losses, normalization, patterns, pointwise, products, quantized, recurrent,
-    reductions, views,
+    attention, image, indexing, linalg, losses, normalization, patterns, pointwise, products, quantized, random,
+    recurrent, reductions, views,
 )  # fmt: skip
 from .graph import UNSUPPORTED, Graph, Unsupported
 from .rules import ADVICE, RULES
@@ -199,9 +199,7 @@ class Translation:
     def _rule(self, call: Call) -> Callable:
         op = call.op
         if any(isinstance(value, Draw) for value in call.inputs):
-            raise Unsupported(
-                "ONNX has no random numbers that can be repeated; call model.eval(), or pass the numbers as an input"
-            )
+            return random.rule_of_draw(call)
         if isinstance(op, Update):
             raise Unsupported("an optimizer's step; export the forward pass, or the step by numod.export.aot_compile")
         if isinstance(op, Move):
