@@ -18,8 +18,12 @@ from numod.utils.batch import predict, stream
 
 
 def network() -> nn.Module:
-    numod.manual_seed(0)
-    return nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3)).eval()
+    """A network with known weights. It sets no seed, which threads share."""
+    model, generator = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3)).eval(), np.random.default_rng(0)
+    model.load_state_dict(
+        {name: numod.from_numpy(generator.normal(size=x.shape)).float() for name, x in model.state_dict().items()}
+    )
+    return model
 
 
 def examples(count: int = 150) -> np.ndarray:
@@ -175,7 +179,7 @@ def test_memory_is_bounded(client) -> None:
     import dask.array
 
     block = 1 << 20  # bytes
-    rows = dask.array.ones((64 * 64, block // 64 // 4), chunks=(64, -1), dtype=np.float32)
+    rows = dask.array.ones((32 * 64, block // 64 // 4), chunks=(64, -1), dtype=np.float32)
     for use in (client, None):
         tracemalloc.start()
         count = sum(len(batch) for batch in stream(nn.Identity(), rows, use, batch_size=64))
