@@ -6,6 +6,8 @@ import concurrent.futures
 import multiprocessing
 import os
 import pickle
+import tracemalloc
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -16,8 +18,12 @@ from numod.utils.batch import predict, stream
 
 
 def network() -> nn.Module:
-    numod.manual_seed(0)
-    return nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3)).eval()
+    """A network with known weights. It sets no seed, which threads share."""
+    model, generator = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3)).eval(), np.random.default_rng(0)
+    model.load_state_dict(
+        {name: numod.from_numpy(generator.normal(size=x.shape)).float() for name, x in model.state_dict().items()}
+    )
+    return model
 
 
 def examples(count: int = 150) -> np.ndarray:
@@ -59,6 +65,18 @@ def test_programs_pickle() -> None:
     for program in (model, numod.compile(model), exported.module(), pickle.loads(pickle.dumps(exported)).module()):
         again = pickle.loads(pickle.dumps(program))
         assert numod.allclose(again(x), model(x)), type(program)
+
+
+def test_the_guides_program_on_ray() -> None:
+    ray = pytest.importorskip("ray", reason="needs Ray: pip install ray")
+    model, rows = network(), examples()
+    ray.init(num_cpus=2)
+    try:
+        sent = ray.put(model)
+        results = ray.get([ray.remote(predict).remote(sent, part) for part in np.split(rows, 10)])
+        assert numod.allclose(numod.cat(results), predict(model, rows))
+    finally:
+        ray.shutdown()
 
 
 def _mean_of(rows: np.ndarray) -> float:
@@ -124,6 +142,50 @@ def test_images_on_dask(client, tmp_path) -> None:
         image.fromarray(pixels[k]).save(tmp_path / f"{k}.png")
     result = predict(nn.Flatten(), tmp_path, client, batch_size=4)
     assert numod.allclose(result, numod.from_numpy(pixels).permute(0, 3, 1, 2).reshape(6, -1) / 255)
+
+
+class _Counted:
+    """A program that writes a line to a file where it is unpickled."""
+
+    def __init__(self, path: str, program: Callable) -> None:
+        self.path, self.program = path, program
+
+    def __call__(self, x: numod.Tensor) -> numod.Tensor:
+        return self.program(x)
+
+    def __setstate__(self, state: dict) -> None:
+        self.__dict__.update(state)
+        with open(self.path, "a") as file:
+            file.write(f"{os.getpid()}\n")
+
+
+@pytest.mark.mpi
+def test_a_program_travels_once_whatever_the_number_of_tasks(client, tmp_path) -> None:
+    model = network()
+    quantized = numod.ao.quantization.quantize_dynamic(model, {nn.Linear}, dtype=numod.qint8)
+    exported = numod.export.export(model, (numod.ones(5, 4),)).module()
+    for name, program in (("module", model), ("quantized", quantized), ("exported", exported)):
+        counts = []
+        for count in (10, 200):
+            x, path = examples(count), tmp_path / f"{name} {count}"
+            result = predict(_Counted(str(path), program), x, client, batch_size=5)
+            assert numod.equal(result, predict(program, x, batch_size=5))
+            counts.append(len(path.read_text().split()))
+        assert max(counts) <= 6, (name, counts)  # of 40 tasks on two workers
+
+
+@pytest.mark.mpi
+def test_memory_is_bounded(client) -> None:
+    import dask.array
+
+    block = 1 << 20  # bytes
+    rows = dask.array.ones((32 * 64, block // 64 // 4), chunks=(64, -1), dtype=np.float32)
+    for use in (client, None):
+        tracemalloc.start()
+        count = sum(len(batch) for batch in stream(nn.Identity(), rows, use, batch_size=64))
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert count == len(rows) and peak < 16 * block, peak
 
 
 class _EndsItsWorkerOnce:
