@@ -1,8 +1,8 @@
-"""vmap calls a function once for all examples; values, dtypes and gradients equal those of one call per example."""
+"""vmap calls a function once for all examples: results, gradients and nesting equal those of separate calls."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -10,42 +10,9 @@ import numod
 import numod.nn.functional as F
 from numod import nn
 from numod.autograd import Function
-from numod.func import (
-    batching,
-    functional_call,
-    grad,
-    grad_and_value,
-    hessian,
-    jacrev,
-    jvp,
-    stack_module_state,
-    vjp,
-    vmap,
-)
+from numod.func import functional_call, grad, hessian, jacrev, jvp, stack_module_state, vjp, vmap
 
-SIZE = 3
-
-
-def floats(*shape: int, seed: int = 0, dtype: numod.dtype = numod.float64) -> numod.Tensor:
-    return numod.randn(*shape, generator=numod.Generator().manual_seed(seed), dtype=dtype)
-
-
-def indices(*shape: int, below: int) -> numod.Tensor:
-    return numod.randint(0, below, shape, generator=numod.Generator().manual_seed(1))
-
-
-@pytest.fixture
-def once(monkeypatch: pytest.MonkeyPatch) -> Iterator[list]:
-    """The calls for all examples at once that were not given up."""
-    calls, whole = [], batching._call_once
-
-    def counted(*arguments: object) -> object:
-        result = whole(*arguments)
-        calls.append(arguments[0])
-        return result
-
-    monkeypatch.setattr(batching, "_call_once", counted)
-    yield calls
+from batches import SIZE, floats, indices, made
 
 
 def in_turn(func: Callable, in_dims: object, *args: object) -> object:
@@ -155,6 +122,7 @@ CASES: dict[str, tuple[Callable, ...]] = {
     "activations": (lambda x: F.gelu(x) + F.softplus(x) + F.glu(x, 0).sum() + F.prelu(x, x[0, :1]), (4, 5)),
     "clamp": (lambda x, y: x.clamp(min=y).lerp(y, 0.3), (4, 5), (5,)),
 }
+
 # over what all examples share, where these alone differ: PyTorch refuses, numod calls the function for each
 WRITING = ("in place", "parts in place")
 
@@ -165,17 +133,6 @@ def _filled(x: numod.Tensor, y: numod.Tensor) -> numod.Tensor:
     out[:, 2] += y[:4]
     out[2, 3] = 7
     return out
-
-
-def made(shapes: tuple) -> list[numod.Tensor]:
-    args = []
-    for seed, shape in enumerate(shapes):
-        args.append(
-            indices(SIZE, *shape[0], below=shape[1])
-            if shape and isinstance(shape[0], tuple)
-            else floats(SIZE, *shape, seed=seed)
-        )
-    return args
 
 
 def combinations(count: int) -> list[tuple]:
@@ -308,65 +265,6 @@ def test_functions_of_batched_values_are_called_per_example(once: list) -> None:
         seen[0].sum().item()
 
 
-def test_writes_to_arguments_reach_them() -> None:
-    x = numod.zeros(SIZE, 2, 2)
-    vmap(lambda x: x.add_(1))(x)
-    vmap(lambda x: x[0].mul_(3), 1)(x)
-    expected = numod.ones(SIZE, 2, 2)
-    expected[0] = 3
-    assert numod.equal(x, expected)
-    other = numod.zeros(2, SIZE)
-    vmap(lambda x: x.add_(1), 1)(other)
-    assert numod.equal(other, numod.ones(2, SIZE))
-
-
-def test_a_call_that_is_given_up_leaves_nothing_behind() -> None:
-    x, count, weight = numod.zeros(SIZE, 2), numod.zeros(()), numod.zeros(2, requires_grad=True)
-    scaled = weight * 1
-
-    def step(x: numod.Tensor, number: numod.Tensor) -> numod.Tensor:
-        x.add_(1)
-        if number == 0:  # which differs: calls for each begin here
-            return x
-        count.add_(1)
-        scaled.mul_(2)
-        return -x
-
-    def write(x: numod.Tensor, number: numod.Tensor) -> numod.Tensor:
-        count.add_(1)
-        scaled.mul_(2)
-        return x if number > 1 else -x
-
-    with pytest.raises(RuntimeError, match="called for each"):
-        vmap(write)(x, numod.arange(SIZE))
-    assert count == 0
-    with pytest.raises(RuntimeError, match="called for each"):
-        vmap(step)(x, numod.arange(SIZE))
-    assert count == 0 and numod.equal(x, numod.tensor([[1.0, 1.0], [1.0, 1.0], [0.0, 0.0]]))
-    scaled.sum().backward()
-    assert weight.grad.tolist() == [1.0, 1.0]
-
-
-def test_backward_inside_adds_numbers_to_leaves() -> None:
-    weight, x = numod.zeros(2, requires_grad=True), floats(SIZE, 2, dtype=numod.float32)
-    scaled = weight * 2
-    scaled.retain_grad()
-    vmap(lambda x: ((scaled * x).sum().backward(), x)[1])(x)
-    numod.testing.assert_close(weight.grad, 2 * x.sum(0))
-    numod.testing.assert_close(scaled.grad, x.sum(0))
-    x.requires_grad_()
-    vmap(lambda x: ((3 * x).sum().backward(), x)[1])(x)
-    numod.testing.assert_close(x.grad, 3 * numod.ones_like(x))
-    x.grad = None
-    vmap(lambda x: (tripled := x * 1, tripled.register_hook(lambda g: g * 3))[0])(x).sum().backward()
-    numod.testing.assert_close(x.grad, 3 * numod.ones_like(x))
-    vmap(lambda x: (doubled := x * 1, doubled.grad_fn.register_prehook(lambda g: (g[0] * 2,)))[0])(x).sum().backward()
-    numod.testing.assert_close(x.grad, 5 * numod.ones_like(x))
-    x = x.detach()
-    gradients = vmap(lambda x: ((leaf := x.detach().requires_grad_()).square().sum().backward(), leaf.grad)[1])(x)
-    numod.testing.assert_close(gradients, 2 * x)
-
-
 @pytest.mark.parametrize(
     "x, dim",
     [(floats(1, 7).expand(SIZE, 7), 0), (floats(7, SIZE), 1), (floats(9, 20)[::3, 6::2], 0), (floats(9)[::3], 0)],
@@ -394,93 +292,6 @@ def test_unbatched_values_stay_unbatched() -> None:
 def test_complex_numbers_without_dimensions_do_not_widen_floats() -> None:
     x, y = numod.complex(floats(SIZE), floats(SIZE, seed=1)), floats(SIZE, 4, dtype=numod.float32)
     numod.testing.assert_close(vmap(lambda x, y: x * y)(x, y), in_turn(lambda x, y: x * y, 0, x, y))
-
-
-def test_random_numbers_for_each_example_or_all(once: list) -> None:
-    x = numod.ones(SIZE, 64)
-    for draw in (
-        lambda x: numod.rand(64) + 0 * x,
-        lambda x: F.dropout(x),
-        lambda x: numod.bernoulli(x / 2),
-        lambda x: numod.poisson(x),
-        lambda x: x.clone().normal_(),
-    ):
-        numod.manual_seed(0)
-        same = vmap(draw, randomness="same")(x)
-        different = vmap(draw, randomness="different")(x)
-        assert numod.equal(same[0], same[1]) and not numod.equal(different[0], different[1])
-        with pytest.raises(RuntimeError, match="randomness"):
-            vmap(draw)(x)
-    numod.manual_seed(0)
-    once.clear()
-    first, second = vmap(lambda x: (F.dropout(x), F.dropout(x)), randomness="different")(x)
-    assert len(once) == 1 and not numod.equal(first[1], second[0])
-
-
-def test_random_draws_into_tensors_of_the_caller() -> None:
-    x, query = numod.ones(64), floats(8, 16)
-    drawn = (
-        lambda y: numod.normal(x, 1.0),
-        lambda y: numod.normal(x + 0 * y, x),
-        lambda y: F.scaled_dot_product_attention(query, query, query, query @ query.T > 0, 0.5),
-    )
-    for draw in drawn:
-        same = vmap(draw, randomness="same")(floats(SIZE, 64))
-        different = vmap(draw, randomness="different")(floats(SIZE, 64))
-        assert same[0].equal(same[1]) and not different[0].equal(different[1])
-
-
-@pytest.mark.parametrize("randomness", ["same", "different"])
-def test_gradients_of_dropout_take_the_numbers_of_the_result(randomness: str) -> None:
-    def slope_and_value(x: numod.Tensor, y: numod.Tensor) -> tuple:
-        return grad_and_value(lambda x: (F.dropout(x) * y).sum())(x)
-
-    for x, y, in_dims in (
-        (numod.ones(64), floats(SIZE, 64).float(), (None, 0)),
-        (numod.ones(SIZE, 64), numod.ones(64), (0, None)),
-    ):
-        slopes, values = vmap(slope_and_value, in_dims, randomness=randomness)(x, y)
-        numod.testing.assert_close(slopes.sum(1), values)
-        assert (slopes[0] != 0).equal(slopes[1] != 0) == (randomness == "same")
-
-
-class Doubled(Function):
-    @staticmethod
-    def forward(ctx: object, x: numod.Tensor) -> numod.Tensor:
-        return 2.0 * x
-
-    @staticmethod
-    def backward(ctx: object, gradient: numod.Tensor) -> numod.Tensor:
-        return numod.ones(64)
-
-
-def _hooked(x: numod.Tensor) -> numod.Tensor:
-    x.register_hook(lambda gradient: numod.ones(64))
-    return x * 2.0
-
-
-@pytest.mark.parametrize("after", [numod.Tensor.clone, Doubled.apply, _hooked], ids=["seed", "function", "hook"])
-def test_gradients_of_dropout_of_what_is_the_same_for_all_take_the_numbers_of_the_result(after: Callable) -> None:
-    def value_and_slope(x: numod.Tensor) -> tuple:
-        _, pull_back, dropped = vjp(
-            lambda x: (lambda dropped: (after(dropped), dropped))(F.dropout(x)), x, has_aux=True
-        )
-        return dropped, pull_back(numod.ones(64))[0]
-
-    values, slopes = vmap(value_and_slope, randomness="different")(numod.ones(SIZE, 64))
-    numod.testing.assert_close(slopes, values)
-    assert not values[0].equal(values[1])
-
-
-def test_a_generator_of_the_caller() -> None:
-    x, generator = numod.ones(SIZE, 64), numod.Generator().manual_seed(0)
-    for draw in (lambda x: numod.rand(64, generator=generator) + x, lambda x: x.clone().normal_(generator=generator)):
-        before = generator.get_state()
-        with pytest.raises(RuntimeError, match="randomness"):
-            vmap(draw)(x)
-        assert generator.get_state().equal(before)
-        same, different = vmap(draw, randomness="same", chunk_size=2)(x), vmap(draw, randomness="different")(x)
-        assert same[0].equal(same[1]) and same[0].equal(same[2]) and not different[0].equal(different[1])
 
 
 def test_chunks_and_places_of_results(once: list) -> None:
@@ -551,83 +362,3 @@ def test_rows_of_gradients_at_once(once: list) -> None:
     squares = numod.autograd.functional.hessian(lambda x: x.pow(3).sum() * x[0], x.detach(), vectorize=True)
     numod.testing.assert_close(squares, numod.autograd.functional.hessian(lambda x: x.pow(3).sum() * x[0], x.detach()))
     assert len(once) == 4
-
-
-@pytest.mark.parametrize(
-    "write",
-    [
-        lambda x, y: x.add_(y), lambda x, y: x.copy_(y), lambda x, y: x[0].copy_(y[0]), lambda x, y: numod.add(y, y, out=x), lambda x, y: x.t().mul_(y),
-        lambda x, y: vmap(lambda z: x.add_(z))(y.expand(2, 2)),
-    ],
-)  # fmt: skip
-def test_batched_writes_into_unbatched_tensors_are_refused(write: Callable) -> None:
-    x, y = numod.ones(2), numod.arange(6.0).view(3, 2)
-    for function, values in ((lambda y: write(x, y), (y,)), (write, (x, y))):
-        with pytest.raises(RuntimeError, match="values that differ between examples cannot be written"):
-            vmap(function, (None, 0)[-len(values) :])(*values)
-    assert numod.equal(x, numod.ones(2)) and numod.equal(x.add_(1), numod.full((2,), 2.0))
-
-
-def test_batched_writes_into_new_tensors() -> None:
-    y = numod.arange(6.0).view(3, 2)
-    assert numod.equal(vmap(lambda y: numod.ones(2).add_(y))(y), y + 1)
-
-
-@pytest.mark.parametrize("size, chunk", [(1, None), (3, None), (4, 1)])
-@pytest.mark.parametrize("reads", [False, True])
-def test_writing_what_differs_to_what_all_share_is_refused_whatever_the_size(size, chunk, reads):
-    # a batch of one was called without a batch, and functions that read a value for each example: both wrote in turn,
-    # as PyTorch does not
-    shared, batch = numod.zeros(3), numod.ones(size, 3)
-
-    def write(x, y):
-        if reads:
-            y.sum().item()
-        return x.add_(y)
-
-    with pytest.raises(RuntimeError, match="in-place"):
-        numod.vmap(lambda y: write(shared, y), chunk_size=chunk)(batch)
-    with pytest.raises(RuntimeError, match="in-place"):
-        numod.vmap(write, (None, 0), chunk_size=chunk)(shared, batch)
-    assert shared.tolist() == [0, 0, 0]
-
-
-@pytest.mark.parametrize("size", [1, 2])
-def test_a_function_called_for_each_example_writes_to_its_own_and_to_what_it_makes(size):
-    points = numod.arange(3.0 * size).reshape(size, 3)
-    expected = (points * 2 + 1).sum(1)
-
-    def write(y):
-        made, empty, passed = numod.zeros(3), numod.empty(3), numod.tensor([1.0, 1.0, 1.0])
-        y.numpy()
-        made.add_(y)
-        empty.copy_(y).view(3).mul_(0)
-        y.add_(1)
-        return (made + empty + passed.mul_(y)).sum()
-
-    assert numod.equal(numod.vmap(write)(points), expected) and points[0].tolist() == [1, 2, 3]
-
-
-@pytest.mark.parametrize("size", [1, 2])
-def test_a_shared_tensor_is_not_made_random_for_each_example(size):
-    shared, batch = numod.zeros(3), numod.zeros(size, 3)
-    draw = lambda x, y: x.normal_() + y  # noqa: E731
-    with pytest.raises(RuntimeError, match="in-place"):
-        numod.vmap(draw, (None, 0), randomness="different")(shared, batch)
-    with pytest.raises(RuntimeError, match="random"):
-        numod.vmap(draw, (None, 0))(shared, batch)
-    assert shared.tolist() == [0, 0, 0]
-    result = numod.vmap(draw, (None, 0), randomness="same")(shared, batch)
-    assert all(numod.equal(draw_, shared) for draw_ in result) and shared.abs().sum() > 0
-
-
-def test_backward_for_each_example_adds_to_a_gradient_that_was_there():
-    weight = numod.ones(3, requires_grad=True)
-    weight.grad = numod.ones(3)
-
-    def step(y):
-        (weight * y).sum().backward()
-        return y.detach()
-
-    numod.vmap(step)(numod.ones(2, 3))
-    assert weight.grad.tolist() == [3, 3, 3]
