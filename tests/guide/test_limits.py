@@ -381,6 +381,15 @@ def _() -> None:
     assert "Args:" not in json.loads(json.dumps(numod.sum.__doc__))
 
 
+@row("zeros of convolutions' weights, and of exported programs")
+def _() -> None:
+    from numod.graph.passes.sparsity import sparse_packing
+    from numod.ops.convolution.convolution import convolution
+
+    x, weight = numod.zeros(1, 64, 8, 8), numod.zeros(64, 64, 1, 1)
+    assert sparse_packing(convolution, (x._layout, weight._layout, type(None)), weight) is None
+
+
 def test_each_row_has_a_test() -> None:
     assert sorted(TESTS) == sorted(ROWS)
 
