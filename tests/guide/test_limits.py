@@ -381,6 +381,15 @@ def _() -> None:
     assert "Args:" not in json.loads(json.dumps(numod.sum.__doc__))
 
 
+@row("results of `nn.quantized.dynamic.Conv*`")
+def _() -> None:
+    layer = nn.Conv1d(1, 1, 1, bias=False)
+    layer.weight.data.fill_(9.0)
+    layer.qconfig = numod.ao.quantization.default_dynamic_qconfig
+    result = nn.quantized.dynamic.Conv1d.from_float(layer)(numod.ones(1, 1, 1))
+    assert abs(result.item() - 9) < 0.1  # PyTorch gives 1
+
+
 @row("zeros of convolutions' weights, and of exported programs")
 def _() -> None:
     from numod.graph.passes.sparsity import sparse_packing
