@@ -389,6 +389,24 @@ def _() -> None:
     assert "Args:" not in json.loads(json.dumps(numod.sum.__doc__))
 
 
+@row("results of `nn.quantized.dynamic.Conv*`")
+def _() -> None:
+    layer = nn.Conv1d(1, 1, 1, bias=False)
+    layer.weight.data.fill_(9.0)
+    layer.qconfig = numod.ao.quantization.default_dynamic_qconfig
+    result = nn.quantized.dynamic.Conv1d.from_float(layer)(numod.ones(1, 1, 1))
+    assert abs(result.item() - 9) < 0.1  # PyTorch gives 1
+
+
+@row("zeros of convolutions' weights, and of exported programs")
+def _() -> None:
+    from numod.graph.passes.sparsity import sparse_packing
+    from numod.ops.convolution.convolution import convolution
+
+    x, weight = numod.zeros(1, 64, 8, 8), numod.zeros(64, 64, 1, 1)
+    assert sparse_packing(convolution, (x._layout, weight._layout, type(None)), weight) is None
+
+
 def test_each_row_has_a_test() -> None:
     assert sorted(TESTS) == sorted(ROWS)
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from .scheduler import BaseScheduler, CubicSL, LambdaSL
 from .sparsifier import (
     BaseSparsifier,
     FakeSparsity,
+    NearlyDiagonalSparsifier,
     WeightNormSparsifier,
     fqn_to_module,
     get_arg_info_from_tensor_fqn,
@@ -12,6 +14,7 @@ from .sparsifier import (
 )
 
 __all__ = [
-    "BaseSparsifier", "FakeSparsity", "WeightNormSparsifier", "fqn_to_module", "get_arg_info_from_tensor_fqn",
+    "BaseScheduler", "BaseSparsifier", "CubicSL", "FakeSparsity", "LambdaSL", "NearlyDiagonalSparsifier",
+    "WeightNormSparsifier", "fqn_to_module", "get_arg_info_from_tensor_fqn",
     "module_to_fqn",
 ]  # fmt: skip

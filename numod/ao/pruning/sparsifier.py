@@ -185,6 +185,25 @@ class WeightNormSparsifier(BaseSparsifier):
         mask.copy_(_as_matrix((~zeros).to(mask.dtype), mask.shape, sparse_block_shape))
 
 
+class NearlyDiagonalSparsifier(BaseSparsifier):
+    """Zeros outside of the `nearliness` diagonals nearest to the main one, an odd number; all zeros for 0."""
+
+    def __init__(self, nearliness: int = 1) -> None:
+        super().__init__({"nearliness": nearliness})
+
+    def update_mask(
+        self, module: Module, tensor_name: str, tensor_fqn: str, nearliness: int = 1, **settings: Any
+    ) -> None:
+        """Write the mask of a matrix."""
+        mask, distance = parametrize_mask(module, tensor_name), nearliness // 2
+        if nearliness > 0 and nearliness % 2 == 0:
+            raise ValueError("nearliness can only be an odd number")
+        if nearliness > 0 and distance >= min(mask.shape):
+            raise ValueError("nearliness cannot be larger than the dimensions of tensor.")
+        band = mask.new_ones(mask.shape).tril(distance).triu(-distance)
+        mask.copy_(band if nearliness > 0 else band.zero_())
+
+
 def parametrize_mask(module: Module, tensor_name: str) -> Tensor:
     """The mask that `prepare` has added."""
     return next(part.mask for part in module.parametrizations[tensor_name] if isinstance(part, FakeSparsity))

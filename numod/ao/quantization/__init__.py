@@ -105,6 +105,10 @@ from .qconfig import (
     qconfig_equals,
 )
 from .quantization_mappings import (
+    DEFAULT_DYNAMIC_QUANT_MODULE_MAPPINGS,
+    DEFAULT_MODULE_TO_ACT_POST_PROCESS,
+    DEFAULT_QAT_MODULE_MAPPINGS,
+    DEFAULT_STATIC_QUANT_MODULE_MAPPINGS,
     get_default_dynamic_quant_module_mappings,
     get_default_qat_module_mappings,
     get_default_qconfig_propagation_list,
@@ -164,6 +168,8 @@ from .report import (
 )  # fmt: skip
 
 __all__ = [
+    "DEFAULT_DYNAMIC_QUANT_MODULE_MAPPINGS", "DEFAULT_MODULE_TO_ACT_POST_PROCESS", "DEFAULT_QAT_MODULE_MAPPINGS",
+    "DEFAULT_STATIC_QUANT_MODULE_MAPPINGS",
     "DeQuantStub", "FakeQuantize", "FakeQuantizeBase", "FixedQParamsFakeQuantize", "FixedQParamsObserver",
     "FusedMovingAvgObsFakeQuantize", "HistogramObserver", "Int4WeightOnlyConfig",
     "Int8DynamicActivationInt8WeightConfig", "Int8WeightOnlyConfig", "MinMaxObserver", "MovingAverageMinMaxObserver",

@@ -41,9 +41,10 @@ DEFAULT_QAT_MODULE_MAPPINGS: dict[type, type] = {
     **{getattr(nni, name): getattr(nniqat, name) for name in nniqat.__all__ if hasattr(nni, name)},
 }
 DEFAULT_DYNAMIC_QUANT_MODULE_MAPPINGS: dict[type, type] = {
-    **{getattr(nn, name): getattr(nnqd, name) for name in nnqd.__all__},
+    **{getattr(nn, name): getattr(nnqd, name) for name in nnqd.__all__ if not name.startswith("Conv")},
     NonDynamicallyQuantizableLinear: nnqd.Linear,
     nnqat.Linear: nnqd.Linear,
+    nnqat.dynamic.Linear: nnqd.Linear,
     nni.LinearReLU: nnqd.LinearReLU,
     nn.EmbeddingBag: nnq.EmbeddingBag,
     nn.Embedding: nnq.Embedding,

@@ -22,6 +22,7 @@ __all__ = [
     "BasePruningMethod", "CustomFromMask", "Identity", "L1Unstructured", "LnStructured", "PruningContainer",
     "RandomStructured", "RandomUnstructured", "custom_from_mask", "global_unstructured", "identity", "is_pruned",
     "l1_unstructured", "ln_structured", "random_structured", "random_unstructured", "remove",
+    "shrink",
 ]  # fmt: skip
 
 
@@ -113,3 +114,30 @@ def is_pruned(module: Module) -> bool:
     return any(
         isinstance(hook, BasePruningMethod) for part in module.modules() for hook in part._forward_pre_hooks.values()
     )
+
+
+def shrink(model: Module, example: Any) -> Module:
+    """A smaller copy of a pruned model in evaluation mode, with the same outputs: removed channels are cut out.
+
+    A channel of a linear layer or convolution is removed if all its weights are zero, as after `ln_structured` with
+    `dim=0`. It is cut if batch norms, activations, pooling, dropout and flattening lie between this layer and the next
+    linear layer or convolution, and nothing else reads it; that layer's bias takes over what a constant channel added.
+    Channels of residual sums, of shared modules and of grouped convolutions stay. Pruned parameters become plain ones.
+
+    `example` is an input of the model, or a tuple of inputs. The model runs twice with it. Raises RuntimeError if the
+    model is in training mode, or if the smaller model does not compute the same outputs.
+
+    Example:
+
+        >>> model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2)).eval()
+        >>> model[0] = nn.utils.prune.ln_structured(model[0], "weight", amount=0.5, n=2, dim=0)
+        >>> nn.utils.prune.shrink(model, torch.randn(1, 4))
+        Sequential(
+          (0): Linear(in_features=4, out_features=4, bias=True)
+          (1): ReLU()
+          (2): Linear(in_features=4, out_features=2, bias=True)
+        )
+    """
+    from .shrink import shrink as shrunk  # layers import this package
+
+    return shrunk(model, example)

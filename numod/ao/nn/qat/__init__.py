@@ -128,3 +128,6 @@ class EmbeddingBag(QATModule, _EmbeddingBag):
             self.scale_grad_by_freq, self.mode, self.sparse, per_sample_weights, self.include_last_offset,
             self.padding_idx,
         )  # fmt: skip
+
+
+from . import dynamic  # noqa: E402, F401  a public namespace, which derives from the layers above

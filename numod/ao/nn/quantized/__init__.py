@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ....nn import MaxPool2d
 from .convolution import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from .functional_modules import FloatFunctional, FXFloatFunctional, QFunctional
 from .layers import (
@@ -32,5 +33,6 @@ __all__ = [
     "BatchNorm2d", "BatchNorm3d", "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d",
     "ConvTranspose3d", "DeQuantize", "Dropout", "ELU", "Embedding", "EmbeddingBag", "FXFloatFunctional",
     "FloatFunctional", "GroupNorm", "Hardswish", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d", "LayerNorm",
-    "LeakyReLU", "Linear", "LinearPackedParams", "PReLU", "QFunctional", "Quantize", "ReLU6", "Sigmoid", "Softmax",
+    "LeakyReLU", "Linear", "LinearPackedParams", "MaxPool2d", "PReLU", "QFunctional", "Quantize", "ReLU6", "Sigmoid",
+    "Softmax",
 ]  # fmt: skip

@@ -150,6 +150,12 @@ class _QuantizedConv(QuantizedOutput):
         return result
 
 
+def quantized_weight(mod: Module, use_precomputed_fake_quant: bool = False) -> QuantizedTensor:
+    """The weight of a float convolution as its QConfig wants it."""
+    observer = weight_observer(mod, mod.qconfig, mod.weight, use_precomputed_fake_quant)
+    return quantize_weight(mod.weight.float(), observer)
+
+
 class _QuantizedConvTranspose(_QuantizedConv):
     def _has_integer_kernel(self) -> bool:
         return False

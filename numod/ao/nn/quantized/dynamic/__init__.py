@@ -13,8 +13,12 @@ from .....nn.recurrent import run_by_step
 from ...intrinsic import _FusedModule
 from ..base import expect_quantized, quantize_weight
 from ..linear import _PackedLinear
+from .convolution import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 
-__all__ = ["GRU", "GRUCell", "LSTM", "LSTMCell", "Linear", "RNNCell"]
+__all__ = [
+    "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "GRU", "GRUCell", "LSTM",
+    "LSTMCell", "Linear", "RNNCell",
+]  # fmt: skip
 
 
 _KERNEL_BATCH = 32  # sequences up to which one thread's kernel of all steps is faster than products by several threads

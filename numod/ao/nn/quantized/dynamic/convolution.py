@@ -1,0 +1,74 @@
+"""Convolutions with quantized weights for float inputs, which are quantized at each call with the scale of their range.
+
+The products of the rounded values are computed in float32. PyTorch rounds the result with the input's scale and zero
+point, which clips it to the range of the input; here it is not rounded.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from ..... import dtypes
+from .....core import Tensor
+from .....core.quantized import quantize_per_tensor_dynamic
+from .. import convolution as static
+
+
+class _Dynamic:
+    """Mixed into a quantized convolution: its input and its result are floats."""
+
+    kernel_size: tuple[int, ...]
+
+    def __init__(self, *args: Any, reduce_range: bool = True, **kwargs: Any) -> None:
+        warnings.warn(
+            f"The current implementation of the {self._get_name()} module has poor numerical accuracy and its use is "
+            "not recommended",
+            stacklevel=2,
+        )
+        super().__init__(*args, **kwargs)
+
+    def _get_name(self) -> str:
+        return f"DynamicQuantized{type(self).__name__}"
+
+    def forward(self, input: Tensor, reduce_range: bool = True) -> Tensor:
+        if input.ndim != len(self.kernel_size) + 2:
+            raise ValueError(f"Input shape must be `({', '.join('NC' + 'DHW'[3 - len(self.kernel_size) :])})`!")
+        weight, bias = self._packed_params
+        rounded = quantize_per_tensor_dynamic(input.detach(), dtypes.quint8, reduce_range).dequantize()
+        return self._float_product(rounded, weight.dequantize(), bias)
+
+    @classmethod
+    def from_float(cls, mod: Any, use_precomputed_fake_quant: bool = False) -> Any:
+        """The layer of a float one: `mod.qconfig` says how its weight is quantized."""
+        weight = static.quantized_weight(mod, use_precomputed_fake_quant)
+        result = cls.__new__(cls)
+        static.Module.__init__(result)
+        result._take_settings(mod)
+        result.set_weight_bias(weight, None if mod.bias is None else mod.bias.detach())
+        result.set_output(1.0, 0)
+        return result
+
+
+class Conv1d(_Dynamic, static.Conv1d):
+    """Conv1d with a quantized weight."""
+
+
+class Conv2d(_Dynamic, static.Conv2d):
+    """Conv2d with a quantized weight."""
+
+
+class Conv3d(_Dynamic, static.Conv3d):
+    """Conv3d with a quantized weight."""
+
+
+class ConvTranspose1d(_Dynamic, static.ConvTranspose1d):
+    """ConvTranspose1d with a quantized weight."""
+
+
+class ConvTranspose2d(_Dynamic, static.ConvTranspose2d):
+    """ConvTranspose2d with a quantized weight."""
+
+
+class ConvTranspose3d(_Dynamic, static.ConvTranspose3d):
+    """ConvTranspose3d with a quantized weight."""

@@ -1,0 +1,297 @@
+"""`prune.shrink`: cut the channels that pruning has removed out of a network.
+
+A channel is removed if all weights that compute it are zero: it has the same value everywhere. The model runs once with
+an example, and hooks and a listener note what reads each layer's result. A channel is cut if only layers lie behind it
+that keep a constant constant, up to the next linear layer or convolution, whose bias takes over what the channel added.
+"""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from ...autograd import no_grad
+from ...core import Tensor, arange
+from ...core.math.elementwise import allclose
+from ...core.apply import apply
+from ...core.listeners import listeners
+from ...ops.op import Op
+from ...ops.pointwise import Pointwise
+from .. import activation, convolution, dropout, linear, normalization, pooling
+from ..module import Module
+from ..parameter import Parameter
+from .prune_methods import BasePruningMethod
+
+_CONVOLUTIONS = convolution.Conv1d, convolution.Conv2d, convolution.Conv3d
+_NORMS = normalization.BatchNorm1d, normalization.BatchNorm2d, normalization.BatchNorm3d
+_ELEMENTWISE = tuple(
+    getattr(activation, name)
+    for name in (
+        "ReLU", "ReLU6", "Hardtanh", "Sigmoid", "Hardsigmoid", "Tanh", "SiLU", "Mish", "Hardswish", "ELU", "CELU",
+        "SELU", "GELU", "Hardshrink", "Softshrink", "LeakyReLU", "LogSigmoid", "Softplus", "Softsign", "Tanhshrink",
+        "Threshold",
+    )
+)  # fmt: skip
+_UNCHANGED = (
+    linear.Identity, dropout.Dropout, dropout.Dropout1d, dropout.Dropout2d, dropout.Dropout3d, dropout.AlphaDropout,
+)  # fmt: skip
+_MAXIMA = (
+    pooling.MaxPool1d, pooling.MaxPool2d, pooling.MaxPool3d, pooling.AdaptiveMaxPool1d, pooling.AdaptiveMaxPool2d,
+    pooling.AdaptiveMaxPool3d, pooling.AdaptiveAvgPool1d, pooling.AdaptiveAvgPool2d, pooling.AdaptiveAvgPool3d,
+)  # fmt: skip
+_AVERAGES = pooling.AvgPool1d, pooling.AvgPool2d, pooling.AvgPool3d
+_KNOWN = (
+    linear.Linear, linear.Flatten, *_CONVOLUTIONS, *_NORMS, *_ELEMENTWISE, *_UNCHANGED, *_MAXIMA, *_AVERAGES,
+)  # fmt: skip
+
+
+class _Node:
+    """A call of a known module, or an op that the model's own code runs."""
+
+    def __init__(self, inputs: tuple, results: tuple, module: Module | None, op: Op | None, attributes: tuple) -> None:
+        self.inputs, self.results, self.module, self.op, self.attributes = inputs, results, module, op, attributes
+        self.users: list[_Node | None] = []  # None: the model returns the result
+
+
+class _Recorder:
+    """Notes the calls of known modules, and ops outside of these."""
+
+    def __init__(self, model: Module) -> None:
+        self.thread, self.depth = threading.get_ident(), 0
+        self.nodes: list[_Node] = []
+        self.producers: dict[int, _Node] = {}  # by id of the tensor
+        self.alive: list[Any] = []  # an id stands for a tensor as long as the tensor lives
+        self.read: set[int] = set()  # storages that ops outside of modules read
+        self.written: set[int] = set()  # storages that they write to
+        self.hooks: list[Any] = []
+        for module in model.modules():
+            if type(module) in _KNOWN:
+                self.hooks.append(module.register_forward_pre_hook(self.enter, prepend=True))
+                self.hooks.append(module.register_forward_hook(self.leave))
+
+    def __call__(self, op: Op, inputs: tuple, attributes: tuple, outputs: tuple, in_place: bool) -> None:
+        if self.depth:
+            return
+        tensors = [input for input in inputs if isinstance(input, Tensor)]
+        self.read.update(id(tensor._storage) for tensor in tensors)
+        if in_place:
+            self.written.update(id(tensor._storage) for tensor in outputs)
+        self.add(_Node(tuple(inputs), outputs, None, op, attributes), tensors)
+
+    def enter(self, module: Module, inputs: tuple) -> None:
+        self.depth += 1
+
+    def leave(self, module: Module, inputs: tuple, result: Any) -> None:
+        self.depth -= 1
+        if not self.depth:
+            results = result if isinstance(result, tuple) else (result,)
+            self.add(_Node(inputs, results, module, None, ()), [input for input in inputs if isinstance(input, Tensor)])
+
+    def add(self, node: _Node, tensors: Iterable[Tensor]) -> None:
+        for tensor in tensors:
+            if id(tensor) in self.producers:
+                self.producers[id(tensor)].users.append(node)
+        for result in node.results:
+            self.producers[id(result)] = node
+        self.alive += [*node.inputs, *node.results]
+        self.nodes.append(node)
+
+    def finish(self, result: Any) -> None:
+        """Mark the results of the model."""
+        if isinstance(result, Tensor):
+            if id(result) in self.producers:
+                self.producers[id(result)].users.append(None)
+        elif isinstance(result, dict):
+            self.finish(tuple(result.values()))
+        elif isinstance(result, (tuple, list)):
+            for part in result:
+                self.finish(part)
+
+
+def _recorded(model: Module, example: tuple) -> tuple[_Recorder, Any]:
+    recorder = _Recorder(model)
+    listeners.append(recorder)
+    try:
+        result = model(*example)
+    finally:
+        listeners.remove(recorder)
+        for hook in recorder.hooks:
+            hook.remove()
+    recorder.finish(result)
+    return recorder, result
+
+
+class _Channels:
+    """Removed channels on their way from a layer to the next one: which, and their constant values."""
+
+    def __init__(self, layer: Module, result: Tensor) -> None:
+        rows = layer.weight.reshape(layer.weight.shape[0], -1)
+        self.layer, self.count = layer, len(rows)
+        removed = (rows != 0).any(1).logical_not().nonzero().flatten().tolist()
+        self.removed: list[int] = removed[: self.count - 1]  # a layer keeps at least one channel
+        bias = rows.new_zeros(self.count) if layer.bias is None else layer.bias
+        self.values = bias[self.removed]
+        self.norms: list[Module] = []
+        self.repeats = 1  # features of each channel after it was flattened
+        self.axis = result.ndim - 1 if type(layer) is linear.Linear else 1
+
+    def pass_through(self, node: _Node, source: Tensor) -> bool:
+        """Follow the channels through a node; False if it may not keep them constant."""
+        module, kind, result = node.module, type(node.module), node.results[0]
+        if module is None:
+            return self._pass_op(node, source)
+        if kind in _ELEMENTWISE:
+            self.values = copy.deepcopy(module).requires_grad_(False)(self.values.clone())
+            return True
+        if kind in _UNCHANGED:
+            return not module.training or kind is linear.Identity
+        if kind in _NORMS:
+            if self.axis != 1 or module.running_mean is None or module.training or self.repeats > 1:
+                return False
+            factor = (module.running_var[self.removed] + module.eps).rsqrt()
+            values = (self.values - module.running_mean[self.removed]) * factor
+            is_affine = module.weight is not None
+            self.values = values * module.weight[self.removed] + module.bias[self.removed] if is_affine else values
+            self.norms.append(module)
+            return True
+        if kind is linear.Flatten:
+            return self._flatten(source, result)
+        is_spatial = self.axis == 1 and source.ndim > 2 and len(node.results) == 1 and result.ndim == source.ndim
+        if kind in _MAXIMA:
+            return is_spatial
+        if kind in _AVERAGES:
+            padding = module.padding if isinstance(module.padding, tuple) else (module.padding,)
+            return is_spatial and not any(padding) and getattr(module, "divisor_override", None) is None
+        return False
+
+    def _pass_op(self, node: _Node, source: Tensor) -> bool:
+        tensors = [input for input in node.inputs if isinstance(input, Tensor)]
+        result = node.results[0]
+        if len(tensors) != 1 or len(node.results) != 1:
+            return False
+        if isinstance(node.op, Pointwise) and result.shape == source.shape and result.dtype is source.dtype:
+            inputs = tuple(self.values if isinstance(input, Tensor) else input for input in node.inputs)
+            self.values = apply(node.op, inputs, node.attributes)
+            return True
+        return node.op.name in ("view", "row_major") and (result.shape == source.shape or self._flatten(source, result))
+
+    def _flatten(self, source: Tensor, result: Tensor) -> bool:
+        """Join the channels with the dimensions behind them."""
+        if self.axis != 1 or result.ndim != 2 or result.shape[0] != source.shape[0]:
+            return False
+        self.repeats *= result.shape[1] // source.shape[1]
+        return True
+
+    def arrive(self, layer: Module, source: Tensor) -> bool:
+        """Restrict the channels to those that this layer can do without; False if there are none."""
+        kind = type(layer)
+        if kind is linear.Linear:
+            return bool(self.removed) and self.axis == source.ndim - 1
+        if kind not in _CONVOLUTIONS or layer.groups > 1 or self.repeats > 1 or source.ndim != layer.weight.ndim:
+            return False
+        is_padded = isinstance(layer.padding, str) or any(layer.padding)
+        if is_padded and layer.padding_mode == "zeros":  # beside the border the channel is not constant
+            kept = [k for k, value in enumerate(self.values.tolist()) if value == 0]
+            self.removed, self.values = [self.removed[k] for k in kept], self.values[kept]
+        return bool(self.removed) and self.axis == 1
+
+    def cut(self, layer: Module) -> None:
+        """Cut the channels before a layer, which reads them."""
+        every = arange(self.count)
+        kept = [k for k in every.tolist() if k not in set(self.removed)]
+        features = every.repeat_interleave(self.repeats)
+        columns = [k for k, channel in enumerate(features.tolist()) if channel not in set(self.removed)]
+        values = features.new_zeros(self.count, dtype=self.values.dtype)
+        values[self.removed] = self.values
+        weight = layer.weight.flatten(2).sum(2) if layer.weight.ndim > 2 else layer.weight
+        added = weight @ values.repeat_interleave(self.repeats)
+        if layer.bias is not None or (added != 0).any():
+            _set(layer, "bias", added if layer.bias is None else layer.bias + added)
+        _set(layer, "weight", layer.weight[:, columns])
+        _set(self.layer, "weight", self.layer.weight[kept])
+        if self.layer.bias is not None:
+            _set(self.layer, "bias", self.layer.bias[kept])
+        for norm in self.norms:
+            norm.num_features = len(kept)
+            norm.running_mean, norm.running_var = norm.running_mean[kept], norm.running_var[kept]
+            if norm.weight is not None:
+                _set(norm, "weight", norm.weight[kept])
+                _set(norm, "bias", norm.bias[kept])
+        setattr(self.layer, "out_features" if type(self.layer) is linear.Linear else "out_channels", len(kept))
+        setattr(layer, "in_features" if type(layer) is linear.Linear else "in_channels", len(columns))
+
+
+def _set(module: Module, name: str, value: Tensor) -> None:
+    """Replace a parameter."""
+    former = getattr(module, name)
+    setattr(module, name, Parameter(value.detach().contiguous(), requires_grad=former is None or former.requires_grad))
+
+
+def _fixed(model: Module, recorder: _Recorder) -> set[int]:
+    """Ids of modules that stay as they are: called more than once, or with a parameter that others use."""
+    calls = Counter(id(node.module) for node in recorder.nodes if node.module is not None)
+    fixed = {module for module, count in calls.items() if count > 1}
+    shared = Counter(id(parameter._storage) for _, parameter in model.named_parameters(remove_duplicate=False))
+    for module in model.modules():
+        storages = [id(parameter._storage) for parameter in module._parameters.values() if parameter is not None]
+        if any(shared[storage] > 1 or storage in recorder.read for storage in storages):
+            fixed.add(id(module))
+    return fixed
+
+
+def shrink(model: Module, example: Any) -> Module:
+    """As `prune.shrink`."""
+    if model.training:
+        raise RuntimeError("shrink: the model is in training mode; call model.eval() before")
+    example = example if isinstance(example, tuple) else (example,)
+    with no_grad():
+        small = copy.deepcopy(model)
+        for module in small.modules():
+            for hook in [hook for hook in module._forward_pre_hooks.values() if isinstance(hook, BasePruningMethod)]:
+                number = next(key for key, other in module._forward_pre_hooks.items() if other is hook)
+                hook.remove(module)
+                del module._forward_pre_hooks[number]
+        recorder, expected = _recorded(small, example)
+        fixed = _fixed(small, recorder)
+        for node in recorder.nodes:
+            is_layer = type(node.module) in (linear.Linear, *_CONVOLUTIONS) and id(node.module) not in fixed
+            if is_layer and getattr(node.module, "groups", 1) == 1:
+                _cut_after(node, fixed, recorder.written)
+        _check_same(expected, small(*example))
+    return small
+
+
+def _cut_after(node: _Node, fixed: set[int], written: set[int]) -> None:
+    """Cut the removed channels of a node's layer, if they can be followed to the next layer."""
+    channels = _Channels(node.module, node.results[0])
+    while channels.removed and len(node.users) == 1 and id(node.results[0]._storage) not in written:
+        user, source = node.users[0], node.results[0]
+        if user is None or id(user.module) in fixed:
+            return
+        if type(user.module) in (linear.Linear, *_CONVOLUTIONS):
+            if channels.arrive(user.module, source):
+                channels.cut(user.module)
+            return
+        if not channels.pass_through(user, source):
+            return
+        node = user
+
+
+def _check_same(expected: Any, result: Any) -> None:
+    """Raise unless two results are the same but for rounding."""
+    if isinstance(expected, Tensor):
+        size = expected.abs().max().item() if expected.numel() else 0.0
+        if not allclose(expected, result, rtol=1e-3, atol=1e-4 * max(size, 1e-6), equal_nan=True):
+            raise RuntimeError(
+                "shrink: the smaller model computes other outputs; does the model draw random numbers, or depend on "
+                "values of its weights?"
+            )
+    elif isinstance(expected, dict):
+        for name, part in expected.items():
+            _check_same(part, result[name])
+    elif isinstance(expected, (tuple, list)):
+        for part, other in zip(expected, result, strict=True):
+            _check_same(part, other)

@@ -1,0 +1,154 @@
+"""`prune.shrink`: smaller networks with the same outputs, and what stays as it is."""
+
+from __future__ import annotations
+
+import pytest
+
+import numod as torch
+from numod import nn
+from numod.nn import functional as F
+from numod.nn.utils import prune
+
+
+def pruned(model, names, amount=0.5):
+    for name in names:
+        prune.ln_structured(model.get_submodule(name), "weight", amount=amount, n=2, dim=0)
+    return model.eval()
+
+
+def same(model, example, **sizes):
+    small = prune.shrink(model, example)
+    for name, shape in sizes.items():
+        assert tuple(small.get_submodule(name.replace("_", ".").lstrip(".")).weight.shape) == shape
+    inputs = example if isinstance(example, tuple) else (example,)
+    torch.testing.assert_close(small(*inputs), model(*inputs), rtol=1e-4, atol=1e-5)
+    assert not prune.is_pruned(small)
+    return small
+
+
+def statistics(model):
+    for module in model.modules():
+        if hasattr(module, "running_mean"):
+            module.running_mean.normal_()
+            module.running_var.uniform_(0.5, 2)
+            nn.init.uniform_(module.weight), nn.init.normal_(module.bias)
+    return model
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("act", [nn.ReLU, nn.Sigmoid, nn.Identity])
+def test_linear_layers(bias, act):
+    torch.manual_seed(0)
+    model = pruned(nn.Sequential(nn.Linear(6, 10, bias=bias), act(), nn.Linear(10, 3, bias=bias)), ["0"])
+    small = same(model, torch.randn(4, 6), _0=(5, 6), _2=(3, 5))
+    assert (small[0].out_features, small[2].in_features) == (5, 5)
+    assert small(torch.randn(2, 7, 6)).shape == (2, 7, 3)
+    assert model[0].weight_mask.shape == (10, 6)  # the model itself stays
+
+
+class Net(nn.Module):
+    def __init__(self, padding=0):
+        super().__init__()
+        self.first, self.bn, self.pool = nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.MaxPool2d(2)
+        self.second, self.third = nn.Conv2d(8, 6, 3, padding=padding), nn.Conv2d(6, 4, 1, bias=False)
+        self.drop, self.out = nn.Dropout(0.2), nn.Linear(4 * (2 + padding * 2) ** 2, 5)
+
+    def forward(self, x):
+        x = self.pool(F.relu(self.bn(self.first(x))))
+        x = torch.tanh(self.second(x))
+        return self.out(self.drop(self.third(x).flatten(1)))
+
+
+@pytest.mark.parametrize("kept", [1, 4])
+def test_convolutions_with_all_between(kept):
+    torch.manual_seed(1)
+    model = pruned(statistics(Net()), ["first", "second", "third"], 1 - kept / 8)
+    small = same(model, torch.randn(2, 3, 10, 10))
+    assert small.first.weight.shape == (kept, 3, 3, 3) and small.bn.running_mean.shape == (kept,)
+    assert small.second.weight.shape[1] == kept and small.out.in_features < model.out.in_features
+    assert small.third.weight.shape[1] == small.second.weight.shape[0] < 6
+    compiled = torch.compile(small, options={"freezing": True})
+    with torch.no_grad():
+        x = torch.randn(2, 3, 10, 10)
+        compiled(x)
+        torch.testing.assert_close(compiled(x), model(x), rtol=1e-4, atol=1e-5)
+
+
+def test_a_constant_before_padding_stays_unless_it_is_zero():
+    model = pruned(statistics(Net(padding=1)), ["first"])
+    constants = F.relu(model.bn(torch.zeros(1, 8, 1, 1) + model.first.bias.reshape(1, 8, 1, 1))).flatten()
+    removed = (model.first.weight == 0).flatten(1).all(1)
+    staying = int((~removed | (constants != 0)).sum())
+    small = same(model, torch.randn(2, 3, 10, 10))
+    assert small.first.out_channels == staying
+
+
+class Residual(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second, self.out = nn.Linear(6, 6), nn.Linear(6, 6), nn.Linear(6, 2)
+
+    def forward(self, x):
+        y = self.first(x)
+        return {"out": self.out(self.second(y.relu()) + y)}
+
+
+def test_channels_that_others_read_stay():
+    model = pruned(Residual(), ["first", "second"])
+    small = same(model, torch.randn(3, 6), first=(6, 6), second=(6, 6), out=(2, 6))
+    assert small is not model
+
+
+class Twice(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.again, self.tied = nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x):
+        return F.linear(self.again(self.again(self.tied(self.first(x)))), self.tied.weight)
+
+
+def test_shared_layers_and_weights_stay():
+    model = pruned(Twice(), ["first", "again"])
+    with torch.no_grad():
+        model.tied.weight[0] = 0
+    same(model, torch.randn(2, 4), first=(4, 4), again=(4, 4), tied=(4, 4))
+
+
+def test_results_and_changes_in_place_stay():
+    class Changed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 4)
+
+        def forward(self, x):
+            y = self.first(x)
+            y.add_(1)
+            return self.second(y)
+
+    same(pruned(Changed(), ["first", "second"]), torch.randn(2, 4), first=(4, 4), second=(4, 4))
+
+
+def test_a_layer_of_zeros_keeps_a_channel():
+    model = nn.Sequential(nn.Linear(3, 4), nn.ReLU(inplace=True), nn.Linear(4, 2)).eval()
+    with torch.no_grad():
+        model[0].weight.zero_()
+    small = same(model, torch.randn(2, 3))
+    assert small[0].out_features == 1
+
+
+def test_grouped_convolutions_and_sequences_stay():
+    model = nn.Sequential(nn.Conv1d(4, 4, 1), nn.Conv1d(4, 4, 3, groups=4), nn.Conv1d(4, 2, 1)).eval()
+    same(pruned(model, ["0", "1"]), torch.randn(2, 4, 8), _0=(4, 4, 1), _1=(4, 1, 3))
+
+
+def test_errors():
+    with pytest.raises(RuntimeError, match="call model.eval"):
+        prune.shrink(nn.Linear(2, 2), torch.ones(1, 2))
+
+    class Random(nn.Module):
+        def forward(self, x):
+            return torch.rand_like(x)
+
+    with pytest.raises(RuntimeError, match="computes other outputs"):
+        prune.shrink(Random().eval(), torch.ones(3, 2))
