@@ -7,6 +7,7 @@ from ..core.create.sampling import dirichlet
 from ..nn.functional import one_hot
 from . import constraints as c
 from .distribution import Distribution
+from .entropies import gamma_entropy
 
 
 class Dirichlet(Distribution):
@@ -53,4 +54,4 @@ class Dirichlet(Distribution):
     def entropy(self) -> Tensor:
         a, k = self.concentration, self.concentration.shape[-1]
         total = a.sum(-1)
-        return a.lgamma().sum(-1) - total.lgamma() - (k - total) * total.digamma() - ((a - 1.0) * a.digamma()).sum(-1)
+        return gamma_entropy(a).sum(-1) - gamma_entropy(total) - (k - 1) * total.digamma()

@@ -9,6 +9,7 @@ from ..ops.density import gamma_log_density
 from ..core.math.special import gammainc
 from . import constraints as c
 from .distribution import Distribution
+from .entropies import gamma_entropy
 from .utils import broadcast_all
 
 
@@ -54,5 +55,4 @@ class Gamma(Distribution):
         return gammainc(self.concentration, self.rate * value)
 
     def entropy(self) -> Tensor:
-        a = self.concentration
-        return a - self.rate.log() + a.lgamma() + (1.0 - a) * a.digamma()
+        return gamma_entropy(self.concentration) - self.rate.log()

@@ -6,6 +6,7 @@ import math
 
 from ..core import Tensor, functions as f
 from . import constraints as c
+from .entropies import gamma_entropy
 from .gamma import Gamma
 from .transformed_distribution import TransformedDistribution
 from .transforms import PowerTransform
@@ -42,4 +43,4 @@ class InverseGamma(TransformedDistribution):
 
     def entropy(self) -> Tensor:
         a = self.concentration
-        return a + self.rate.log() + a.lgamma() - (1 + a) * a.digamma()
+        return gamma_entropy(a) + self.rate.log() - 2 * a.digamma()

@@ -29,6 +29,11 @@ def _infinite_where(impossible: Tensor, value: Tensor) -> Tensor:
     return f.where(impossible, math.inf, value)
 
 
+def _with_moment(p: Pareto, order: int) -> Pareto:
+    """`p` with another exponent where its moment of this order is infinite, which would make gradients there NaN."""
+    return Pareto(p.scale, f.where(p.alpha <= order, order + 1.0, p.alpha), validate_args=False)
+
+
 def _infinite(p: Distribution, q: Distribution) -> Tensor:
     """Infinity, since p has values that q cannot have."""
     return p.mean.new_full(p.batch_shape, math.inf)
@@ -75,7 +80,7 @@ def _to_normal(p: Distribution, q: Normal) -> Tensor:
 
 @register_kl(Pareto, Normal)
 def _pareto_normal(p: Pareto, q: Normal) -> Tensor:
-    return _infinite_where(p.alpha <= 2, _to_normal(p, q))
+    return _infinite_where(p.alpha <= 2, _to_normal(_with_moment(p, 2), q))
 
 
 @register_kl(Normal, Laplace)
@@ -100,7 +105,7 @@ def _uniform_exponential(p: Uniform, q: Exponential) -> Tensor:
 
 @register_kl(Pareto, Exponential)
 def _pareto_exponential(p: Pareto, q: Exponential) -> Tensor:
-    return _infinite_where(p.alpha <= 1, _to_exponential(p, q))
+    return _infinite_where(p.alpha <= 1, _to_exponential(_with_moment(p, 1), q))
 
 
 @register_kl(Exponential, Gamma)
@@ -111,15 +116,15 @@ def _exponential_gamma(p: Exponential, q: Gamma) -> Tensor:
 
 @register_kl(Beta, Gamma)
 @register_kl(Uniform, Gamma)
-@register_kl(Pareto, Gamma)
 def _to_gamma(p: Distribution, q: Gamma) -> Tensor:
     a, b = q.concentration, q.rate
     divergence = -p.entropy() + a.lgamma() - a * b.log() - (a - 1) * _mean_log(p) + b * p.mean
-    return (
-        divergence
-        if isinstance(p, Beta)
-        else _infinite_where(p.alpha <= 1 if isinstance(p, Pareto) else p.low < 0, divergence)
-    )
+    return _infinite_where(p.low < 0, divergence) if isinstance(p, Uniform) else divergence
+
+
+@register_kl(Pareto, Gamma)
+def _pareto_gamma(p: Pareto, q: Gamma) -> Tensor:
+    return _infinite_where(p.alpha <= 1, _to_gamma(_with_moment(p, 1), q))
 
 
 def _to_gumbel(p: Distribution, q: Gumbel, log_mean_decay: Tensor) -> Tensor:

@@ -10,6 +10,7 @@ from ..ops.density import student_log_density
 from . import constraints as c
 from .chi2 import Chi2
 from .distribution import Distribution
+from .entropies import student_entropy
 from .utils import broadcast_all
 
 
@@ -61,11 +62,4 @@ class StudentT(Distribution):
         return student_log_density((value - self.loc) / self.scale, self.df) - self.scale.log()
 
     def entropy(self) -> Tensor:
-        half = 0.5 * self.df
-        beta = half.lgamma() + math.lgamma(0.5) - (half + 0.5).lgamma()
-        return (
-            self.scale.log()
-            + 0.5 * (self.df + 1) * ((half + 0.5).digamma() - half.digamma())
-            + 0.5 * self.df.log()
-            + beta
-        )
+        return self.scale.log() + student_entropy(self.df)

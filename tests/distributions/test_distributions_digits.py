@@ -70,3 +70,12 @@ def test_divergences_from_gumbel_do_not_multiply_zero_by_infinity():
         D.Gamma(numod.tensor(1e4), numod.tensor(100.0)),
     ):
         assert 0 < D.kl_divergence(p, q).item() < 10
+
+
+@pytest.mark.parametrize("kind", [D.Normal, D.Gamma])
+def test_an_infinite_divergence_has_gradients_of_zero(kind):
+    parameters = [numod.tensor([0.5, 3.0], requires_grad=True) for _ in range(4)]
+    divergence = D.kl_divergence(D.Pareto(*parameters[:2]), kind(*parameters[2:]))
+    assert divergence[0] == float("inf") and divergence[1].isfinite()
+    gradients = numod.autograd.grad(divergence.sum(), parameters)
+    assert all(gradient[0] == 0 and gradient[1].isfinite() and gradient[1] != 0 for gradient in gradients)

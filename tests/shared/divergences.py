@@ -79,6 +79,20 @@ def entropy(p):
     return -p * log(p) - (1 - p) * mp.log1p(-p)
 
 
+CONCENTRATIONS = [(a, r) for a in (1e-3, 0.3, 1.3, 4.0, 15.9, 16.1, 31.0, 33.0, 100.0, 1e4, 1e8) for r in (0.5, 3.0)]
+
+
+def student_entropy(df, loc, scale):
+    half = df / 2
+    gap = mp.digamma(half + 0.5) - mp.digamma(half)
+    return log(scale) + (half + 0.5) * gap + log(df) / 2 + lgamma(half) + lgamma(mp.mpf(0.5)) - lgamma(half + 0.5)
+
+
+def beta_entropy(a, b):
+    first = lgamma(a) + lgamma(b) - lgamma(a + b)
+    return first - (a - 1) * mp.digamma(a) - (b - 1) * mp.digamma(b) + (a + b - 2) * mp.digamma(a + b)
+
+
 def entropy_of_logit(a):
     return -sigmoid(a) * log(sigmoid(a)) - sigmoid(-a) * log(sigmoid(-a))
 
@@ -185,6 +199,14 @@ CASES: dict[str, Case] = {
         lambda a, b: D.kl_divergence(D.Categorical(logits=three(a)), D.Categorical(logits=three(b))), categorical,
         [(a, a + e) for a in (-80.0, -50.0, -3.0, 0.625) for e in (0.25, -0.5, 40.0, -30.0)], (64, 64), (64, 64),
     ),
+    "entropy of Gamma": Case(at(D.Gamma, "entropy", "concentration", "rate"),
+        lambda a, r: a - log(r) + lgamma(a) + (1 - a) * mp.digamma(a), CONCENTRATIONS, (32, 64), (40, 400)),
+    "entropy of InverseGamma": Case(at(D.InverseGamma, "entropy", "concentration", "rate"),
+        lambda a, r: a + log(r) + lgamma(a) - (1 + a) * mp.digamma(a), CONCENTRATIONS, (32, 64), (24, 400)),
+    "entropy of StudentT": Case(at(D.StudentT, "entropy", "df", "loc", "scale"), student_entropy,
+        [(a, 0.0, s) for a, s in CONCENTRATIONS], (32, 64), (500, 500), fixed=(1,)),
+    "entropy of Beta": Case(at(D.Beta, "entropy", "concentration1", "concentration0"), beta_entropy,
+        [(a, b) for a in (0.3, 2.5, 30.0, 1e4, 3e7) for b in (0.7, 20.0, 1e5)], (64, 64), (400, 400), slack=1e-3),
     "entropy of Bernoulli by logits": Case(at(D.Bernoulli, "entropy", "logits"), entropy_of_logit,
         [(-80.0,), *SINGLE[2:]]),
     "entropy of Bernoulli by probs": Case(at(D.Bernoulli, "entropy", "probs"), entropy,
