@@ -172,16 +172,17 @@ class _Recording:
                     self.run(*[example.clone() for example in examples])
                     rewind()
                 gradients = {id(parameter._grad) for parameter in state.parameters if parameter._grad is not None}
+                rates = state.rates
                 program = trace(self.run, *inputs)
             if state.optimizers:
                 program.gradients = {}
-            adding = problems.adding_up(program, gradients)
-            if adding:
-                raise ExportError([*adding, *problems.of_calls(program)], "export")
+            wrong = [*problems.adding_up(program, gradients), *problems.of_rates(state, rates)]
+            if wrong:
+                raise ExportError([*wrong, *problems.of_calls(program)], "export")
             if state.optimizers:
                 rewind()
             self.known, self.about = state.names, state.description()
-            return with_own_outputs(with_numbers(program, state, self.known))
+            return with_own_outputs(with_numbers(program, state, self.known, inputs))
 
     def names(self, program: Program) -> tuple[dict[Value, str], tuple[str, ...]]:
         """(names of a program's held tensors, the names among them that belong to parameters).

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from ..core.convert.transfer import Move
+from ..core.tensor import Tensor
 from ..graph.backend.lower import Call, lower
 from ..graph.passes.pipeline import optimise
 from ..graph.ir.program import Program, Step, Value
 from ..ops.update import Update
 from ..optim import Optimizer
 from ..serialization.program import unsaveable
+
+if TYPE_CHECKING:
+    from .state import State
 
 
 class ExportError(RuntimeError):
@@ -47,6 +52,28 @@ def of_optimizers(optimizers: dict[str, Optimizer]) -> list[str]:
         for name, optimizer in optimizers.items()
         if type(optimizer)._updates is Optimizer._updates
     ]
+
+
+def of_rates(state: State, former: dict[int, Any]) -> list[str]:
+    """A line for each learning rate that Python computes in the function. `trace` refuses those computed as tensors.
+
+    `former`: the rates before the call, by the ids of their groups.
+    """
+    if not state.optimizers:
+        return []
+    advice = "pass it in as a tensor, and assign that: group['lr'] = rate"
+    lines = [
+        f"{name}: the function refers to a {type(scheduler).__name__}, which computes the learning rate in Python; "
+        f"call it outside. For a rate that changes, {advice}"
+        for name, scheduler in state.schedulers.items()
+    ]
+    changed = [
+        f"{name}: the function changes the learning rate of param_groups[{number}] in Python; {advice}"
+        for name, optimizer in state.optimizers.items()
+        for number, group in enumerate(optimizer.param_groups)
+        if not isinstance(group["lr"], Tensor) and group["lr"] != former[id(group)]
+    ]
+    return lines or changed
 
 
 def adding_up(program: Program, gradients: set[int]) -> list[str]:

@@ -24,6 +24,7 @@ from ..graph.ir.program import Program, Step, Value
 from ..nn import Module
 from ..ops.update import ACTION, Update
 from ..optim import Optimizer
+from ..optim.lr_scheduler import LRScheduler
 from ..optim.optimizer import Numbers, mark_exported, to_update
 from .state_file import plain
 
@@ -36,6 +37,7 @@ class State:
 
     modules: dict[str, Module] = field(default_factory=dict)
     optimizers: dict[str, Optimizer] = field(default_factory=dict)
+    schedulers: dict[str, LRScheduler] = field(default_factory=dict)  # of learning rates
     fresh: set[int] = field(default_factory=set)  # ids of parameter groups without a step
 
     @property
@@ -60,6 +62,12 @@ class State:
         parameters = [parameter for module in self.modules.values() for parameter in module.parameters()]
         parameters += [parameter for optimizer in self.optimizers.values() for parameter, _ in _parameters(optimizer)]
         return list({id(parameter): parameter for parameter in parameters}.values())
+
+    @property
+    def rates(self) -> dict[int, Any]:
+        """The learning rates by their groups' ids."""
+        groups = [group for optimizer in self.optimizers.values() for group in optimizer.param_groups]
+        return {id(group): group["lr"] for group in groups}
 
     def description(self) -> dict[str, Any]:
         """The description from which `state_file` builds state dicts."""
@@ -92,6 +100,7 @@ class State:
         ]
         versions = {id(tensor): tensor._version for tensor, _ in before}
         gradients, stream = [(tensor, tensor._grad) for tensor in self.parameters], get_rng_state()
+        rates = self.rates
 
         def restore() -> None:
             with no_grad():
@@ -127,6 +136,8 @@ class State:
             yield rewind
         finally:
             restore()
+            for group in (group for optimizer in self.optimizers.values() for group in optimizer.param_groups):
+                group["lr"] = rates[id(group)]
             for optimizer, tensor in fresh:
                 optimizer.state.pop(tensor, None)
             for tensor, gradient in gradients:
@@ -152,6 +163,8 @@ def _collect(state: State, seen: set[int], name: str, reached: Any, depth: int =
         state.modules[name] = reached
     elif isinstance(reached, Optimizer):
         state.optimizers[name] = reached
+    elif isinstance(reached, LRScheduler):
+        state.schedulers[name] = reached
     elif isinstance(reached, partial):
         for part in (reached.func, *reached.args, *reached.keywords.values()):
             _collect(state, seen, name, part, depth + 1)
@@ -159,11 +172,17 @@ def _collect(state: State, seen: set[int], name: str, reached: Any, depth: int =
         _collect(state, seen, name, reached.__self__, depth)
         if not isinstance(reached.__self__, (Module, Optimizer)):
             for key, part in getattr(reached.__self__, "__dict__", {}).items():
+                if isinstance(part, LRScheduler):  # the method need not use it
+                    continue
                 _collect(state, seen, key, part, depth + 1)
     elif inspect.isfunction(reached):
         names = inspect.getclosurevars(reached)
         for key, part in (*names.nonlocals.items(), *names.globals.items()):
-            if isinstance(part, (Module, Optimizer, partial)) or inspect.isfunction(part) or inspect.ismethod(part):
+            if (
+                isinstance(part, (Module, Optimizer, LRScheduler, partial))
+                or inspect.isfunction(part)
+                or inspect.ismethod(part)
+            ):
                 _collect(state, seen, key, part, depth + 1)
     elif hasattr(reached, "function") and callable(reached):  # a compiled function
         _collect(state, seen, name, reached.function, depth + 1)
@@ -180,7 +199,8 @@ def _described(optimizer: Optimizer) -> dict[str, Any]:
     numbers = {id(parameter): number for number, (parameter, _) in enumerate(_parameters(optimizer))}
     groups, counts = [], {}
     for group in optimizer.param_groups:
-        settings = {name: value for name, value in group.items() if name != "params" and plain(value)}
+        rate = {"lr": float(group["lr"])} if isinstance(group.get("lr"), Tensor) else {}
+        settings = {name: value for name, value in (group | rate).items() if name != "params" and plain(value)}
         groups.append({**settings, "params": [numbers[id(parameter)] for parameter in group["params"]]})
         firsts: dict[Any, int] = {}
         for parameter in group["params"]:
@@ -191,9 +211,10 @@ def _described(optimizer: Optimizer) -> dict[str, Any]:
     return {"param_groups": groups, "counts": counts, "names": list(_COUNTS)}
 
 
-def with_numbers(program: Program, state: State, names: dict[int, str]) -> Program:
+def with_numbers(program: Program, state: State, names: dict[int, str], inputs: list[Tensor]) -> Program:
     """The program with added steps that compute the optimizers' numbers; their tensors are added to `names`.
 
+    `inputs`: the tensors with which the program was recorded. One of them may be a learning rate.
     Updates without a formula for their numbers stay unchanged.
     """
     tensors_by_name: dict[tuple, Tensor] = {}
@@ -202,16 +223,21 @@ def with_numbers(program: Program, state: State, names: dict[int, str]) -> Progr
     for step in program.steps:
         numbers = step.attributes[0] if isinstance(step, Step) and isinstance(step.op, Update) else None
         if isinstance(numbers, Numbers) and step.op is not ACTION:
-            part, values = _numbers(numbers, state, names, tensors_by_name)
-            step = _joined(result, part, values, step)
+            part, values = _numbers(numbers, state, names, tensors_by_name, inputs)
+            step = _joined(result, part, values, step, [numbers.group["lr"] is input for input in inputs])
         result.steps.append(step)
     return result
 
 
-def _numbers(numbers: Numbers, state: State, names: dict[int, str], tensors_by_name: dict) -> tuple[Program, list]:
+def _numbers(
+    numbers: Numbers, state: State, names: dict[int, str], tensors_by_name: dict, inputs: list[Tensor]
+) -> tuple[Program, list]:
     """(a program that computes an update's numbers, its outputs: values and numbers)."""
-    where = _place_of(numbers, state)
-    group = {**numbers.group, "lr": _tensor(f"{where[0]}.lr", numbers.group["lr"], names, tensors_by_name)}
+    where, rate = _place_of(numbers, state), numbers.group["lr"]
+    is_input = any(rate is input for input in inputs)
+    group = dict(numbers.group)
+    if not is_input:
+        group["lr"] = _tensor(f"{where[0]}.lr", rate, names, tensors_by_name)
     settings = {}
     if group.get("dampening") and id(numbers.group) in state.fresh:
         # the first step of SGD with momentum does not dampen the gradient
@@ -223,8 +249,10 @@ def _numbers(numbers: Numbers, state: State, names: dict[int, str], tensors_by_n
     }
     states = [{**former, **counts}] if numbers.states else []
 
-    def compute() -> tuple:
+    def compute(*rates: Tensor) -> tuple:
         held_counts = [*counts.values()]
+        for passed in rates:  # as `float(lr)`
+            group["lr"] = mark_exported(passed.reshape(()).to(float64))
         values = [
             number.clone() if any(number is one for one in held_counts) else number
             for number in numbers.formula(group, states)
@@ -238,7 +266,7 @@ def _numbers(numbers: Numbers, state: State, names: dict[int, str], tensors_by_n
 
     with no_grad():
         before = [(tensor, tensor.clone()) for tensor in (*counts.values(), *settings.values())]
-        part = trace(compute)
+        part = trace(compute, *([rate] if is_input else []))
         for count, value in before:
             count.copy_(value)
     return part, list(part.outputs)
@@ -269,11 +297,15 @@ def _place_of(numbers: Numbers, state: State) -> tuple[str, str]:
     )
 
 
-def _joined(program: Program, part: Program, values: list, update: Step) -> Step:
-    """Append the steps of `part` to a program; return the update with their results as its numbers."""
+def _joined(program: Program, part: Program, values: list, update: Step, is_rate: list[bool]) -> Step:
+    """Append the steps of `part` to a program; return the update with their results as its numbers.
+
+    `is_rate`: for each input of the program, whether it is the learning rate, the input of `part`.
+    """
     known = {id(tensor): value for value, tensor in program.held.items()}
     following = 1 + max(value.number for value in program.layouts)
-    names: dict[Value, Value] = {}
+    rates = [value for value, chosen in zip(program.inputs, is_rate) if chosen]
+    names: dict[Value, Value] = dict(zip(part.inputs, rates))
 
     def renamed(value: Value) -> Value:
         nonlocal following

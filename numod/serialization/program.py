@@ -27,6 +27,7 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 from .. import dtypes, ops
+from ..core import return_types
 from ..core.create.random import Draw, default_generator
 from ..core.tensor import Tensor, wrap
 from ..device import Layout, Size
@@ -228,13 +229,16 @@ def _to_json(value: Any) -> Any:
         return {"dtype": value.name}
     if isinstance(value, Device):
         return {"device": str(value)}
-    if isinstance(value, (tuple, list)) and type(value) in (tuple, list, Size):
-        return {type(value).__name__: [_to_json(part) for part in value]}
+    if type(value) in _TAGS:
+        return {_TAGS[type(value)]: [_to_json(part) for part in value]}
     if isinstance(value, slice):
         return {"slice": [value.start, value.stop, value.step]}
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
         return {"dict": [[key, _to_json(part)] for key, part in value.items()]}
-    raise ValueError(f"save_program: a {type(value).__name__} cannot be written to a file")
+    raise ValueError(
+        f"save_program: a {type(value).__name__} cannot be written to a file, which holds tensors, numbers, strings, "
+        "tuples, lists, dicts with strings as keys and numod.return_types; convert it before it is returned"
+    )
 
 
 # ---- reading
@@ -440,7 +444,10 @@ def _complex(parts: Any) -> complex:
     return complex(_float(real), _float(imaginary))
 
 
-_CONTAINERS: dict[str, Callable] = {"tuple": tuple, "list": list, "Size": Size}
+_CONTAINERS: dict[str, Callable] = {"tuple": tuple, "list": list, "Size": Size} | {
+    f"return_types.{name}": kind for name, kind in vars(return_types).items() if isinstance(kind, type)
+}
+_TAGS = {kind: tag for tag, kind in _CONTAINERS.items()}
 _READERS: dict[str, Callable] = {
     "value": _value, "float": _float, "complex": _complex, "dtype": _dtype,
     "device": lambda inner: Device(_checked(str, inner, "a device")), "slice": _slice,

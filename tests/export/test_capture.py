@@ -7,6 +7,7 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -127,6 +128,23 @@ def test_loading_needs_no_class(tmp_path: Path) -> None:
         [sys.executable, "-c", code, str(tmp_path / "net")], capture_output=True, text=True, check=True
     )
     assert torch.allclose(torch.tensor(json.loads(done.stdout)), net(x)["out"])
+
+
+def test_named_results_come_back_from_a_file(tmp_path: Path) -> None:
+    save(export(lambda x: (x.topk(2), x.max(0)), (torch.tensor([3.0, 1, 2]),)), tmp_path / "net")
+    top, largest = load(tmp_path / "net").module()(torch.tensor([1.0, 2, 3]))
+    assert type(top) is torch.return_types.topk and top.values.tolist() == [3, 2]
+    assert largest.indices.item() == 2
+
+
+def test_results_of_other_classes_are_refused(tmp_path: Path) -> None:
+    class Pair(NamedTuple):
+        first: torch.Tensor
+        second: torch.Tensor
+
+    captured = export(lambda x: Pair(x + 1, x + 2), (torch.ones(2),))
+    with pytest.raises(ValueError, match="a Pair cannot be written to a file, which holds tensors"):
+        save(captured, tmp_path / "net")
 
 
 def test_tensors_without_a_name_are_constants_and_no_state() -> None:

@@ -123,6 +123,55 @@ def test_optimizers_that_values_steer_are_named(kind: str) -> None:
         export(step, inputs)
 
 
+@pytest.mark.parametrize("kind", ["SGD", "AdamW"])
+def test_the_learning_rate_can_be_an_input(kind: str, tmp_path: Path) -> None:
+    def stepping() -> tuple:
+        _, optimizer, step, inputs = training(kind)
+
+        def with_rate(x: torch.Tensor, y: torch.Tensor, rate: torch.Tensor) -> torch.Tensor:
+            for group in optimizer.param_groups:
+                group["lr"] = rate
+            return step(x, y)
+
+        return optimizer, with_rate, inputs
+
+    optimizer, step, inputs = stepping()
+    captured = export(step, (*inputs, torch.tensor(0.3)))
+    assert optimizer.param_groups[0]["lr"] == 0.1
+    save(captured, tmp_path / "step")
+    loaded, (_, eager, _) = load(tmp_path / "step").module(), stepping()
+    rates = [torch.tensor(rate) for rate in (0.0, 0.0, 0.2, 0.05, 0.0)]
+    got = [loaded(*inputs, rate).item() for rate in rates]
+    assert np.allclose(got, [eager(*inputs, rate).item() for rate in rates], rtol=1e-5)
+    assert got[0] == got[1] == got[2] != got[3]
+
+
+def test_learning_rates_that_python_computes_are_refused() -> None:
+    _, optimizer, step, inputs = training("SGD")
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 30)
+
+    def scheduled(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        loss = step(x, y)
+        scheduler.step()
+        return loss
+
+    def computed(x: torch.Tensor, y: torch.Tensor, rate: torch.Tensor) -> torch.Tensor:
+        optimizer.param_groups[0]["lr"] = rate * 2
+        return step(x, y)
+
+    def falling(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        optimizer.param_groups[0]["lr"] *= 0.9
+        return step(x, y)
+
+    with pytest.raises(ExportError, match="the function refers to a StepLR"):
+        export(scheduled, inputs)
+    with pytest.raises(ExportError, match=r"changes the learning rate of param_groups\[0\]"):
+        export(falling, inputs)
+    with pytest.raises(RuntimeError, match="takes a step with a rate or metric that the function computes"):
+        export(computed, (*inputs, torch.tensor(0.1)))
+    assert optimizer.param_groups[0]["lr"] == 0.1
+
+
 def test_gradients_that_add_up_from_call_to_call_are_refused() -> None:
     net, optimizer, _, (x, _) = training("SGD")
 
