@@ -64,11 +64,15 @@ class Text(str):
         return preformatted(self)
 
 
+def in_notebook() -> bool:
+    """Whether the code runs in the kernel of a notebook."""
+    return hasattr(getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)(), "kernel")
+
+
 def live_display() -> Callable[[object], object] | None:
     """A function that shows an object in the running cell, and again in the same place; None outside notebooks."""
     display = sys.modules.get("IPython.display")
-    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-    if display is None or not hasattr(shell, "kernel"):
+    if display is None or not in_notebook():
         return None
     handle = None
 

@@ -109,3 +109,14 @@ def test_progress_is_a_bar_that_is_updated_in_place(monkeypatch: pytest.MonkeyPa
     list(progress(iter(()), leave=False))
     assert "progress" not in shown[-1]
     assert structure(progress(range(3))).tags == ["div", "progress"]
+
+
+def test_a_summary_is_printed_outside_notebooks_only(monkeypatch, capsys) -> None:
+    summary(nn.Linear(2, 3), (1, 2))
+    assert "Linear" in capsys.readouterr().out
+    shell = types.SimpleNamespace(kernel=object())
+    monkeypatch.setitem(sys.modules, "IPython", types.SimpleNamespace(get_ipython=lambda: shell))
+    result = summary(nn.Linear(2, 3), (1, 2))
+    assert capsys.readouterr().out == "" and "Linear" in str(result)
+    summary(nn.Linear(2, 3), (1, 2), verbose=1)
+    assert "Linear" in capsys.readouterr().out

@@ -107,11 +107,11 @@ def test_a_missing_script(folder, capsys):
     assert main(["kernels", "nowhere.py"]) == 2 and "there is no file nowhere.py" in capsys.readouterr().err
 
 
-def fill(path, *names):
+def fill(path, *names, one_key=False):
     """Entries in a cache folder, as if they had been compiled there; returns their files."""
     with trust.Folder(str(path), make=True) as target:
         for k, name in enumerate(names):
-            key = f"{k}" * 64
+            key = f"{0 if one_key else k}" * 64
             stored = entry.Entry(
                 "code", key, f"{name}_{key[:16]}", "float32[]", "1", ("f", "g"), ((bytes(100 + 100 * k), ("f",)),)
             )
@@ -137,6 +137,13 @@ def test_the_cache_is_listed_packed_cleared_and_unpacked(folder, capsys):
         capsys.readouterr().out
         == f"2 kernels written to all.tar.gz\n2 kernels removed from {kernels}\n2 kernels read from all.tar.gz\n"
     )
+
+
+def test_kernels_of_one_key_and_several_names_are_packed(folder, capsys):
+    names = fill(folder / "kernels", "linear_tiles", "matmul_tiles", one_key=True)
+    assert main(["cache", "pack", "all.tar.gz"]) == 0 and main(["cache", "clear"]) == 0
+    assert main(["cache", "unpack", "all.tar.gz"]) == 0 and "2 kernels read" in capsys.readouterr().out
+    assert sorted(path.name for path in (folder / "kernels").glob("*_*.kernel")) == names
 
 
 def test_archives_of_other_folders_unpack_with_trust(folder, monkeypatch, capsys):

@@ -27,6 +27,8 @@ def arange(
     """Numbers from `start` (0 if it is alone) up to `stop`, without it; none if `step` leads away."""
     if step == 0:
         raise ValueError("arange: step must not be 0")
+    if dtype is not None and dtype.kind == "w":
+        return arange(start, stop, step, dtype=numod.int64, device=device).to(dtype)
     first, last = (0, start) if stop is None else (start, stop)
     if (last - first) * step <= 0:
         return numod.arange(0, 0, 1 if isinstance(first + last + step, int) else 1.0, dtype=dtype, device=device)

@@ -42,7 +42,10 @@ def broadcast_arrays(*arrays: Tensor) -> list[Tensor]:
 
 def can_cast(from_: Any, to: Any, /) -> bool:
     """Whether a dtype (or an array's) becomes `to` by the standard's promotion."""
-    return numod.promote_types(_dtype_of(from_), to) == to
+    try:
+        return numod.promote_types(_dtype_of(from_), to) == to
+    except RuntimeError:  # uint16, uint32 and uint64 are promoted to floats only
+        return False
 
 
 class FloatInfo(NamedTuple):

@@ -50,7 +50,7 @@ def vecdot(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
 def cross(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
     """The cross product of vectors of three elements along an axis."""
     dtype = numod.promote_types(x1.dtype, x2.dtype)
-    return numod.linalg.cross(x1.to(dtype), x2.to(dtype), dim=axis)
+    return numod.linalg.cross(*numod.broadcast_tensors(x1.to(dtype), x2.to(dtype)), dim=axis)
 
 
 def outer(x1: Tensor, x2: Tensor, /) -> Tensor:

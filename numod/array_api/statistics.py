@@ -32,20 +32,28 @@ def min(x: Tensor, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
     return numod.amin(x, axes_of(x, axis), keepdims) if axis != () else x.clone()
 
 
+def _totals(x: Tensor, dtype: Any) -> tuple[Any, Any]:
+    """(dtype to compute in, dtype of the result) of sums: integers are summed in int64, unsigned ones give uint64."""
+    result = dtype or (x.dtype if x.dtype.differentiable else numod.uint64 if x.dtype.kind in "uw" else numod.int64)
+    return numod.int64 if result.kind == "w" else result, result
+
+
 def sum(x: Tensor, /, *, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
-    """The sum along the axes; of small integers in int64."""
+    """The sum along the axes; of small integers in int64, of unsigned ones in uint64."""
+    compute, result = _totals(x, dtype)
     if axis == () or x.ndim == 0:
-        return x.to(dtype or (x.dtype if x.dtype.differentiable else numod.int64), copy=True)
-    return numod.sum(x, axes_of(x, axis), keepdims, dtype=dtype)
+        return x.to(result, copy=True)
+    return numod.sum(x, axes_of(x, axis), keepdims, dtype=compute).to(result)
 
 
 def prod(x: Tensor, /, *, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
-    """The product along the axes; of small integers in int64."""
+    """The product along the axes; of small integers in int64, of unsigned ones in uint64."""
+    compute, result = _totals(x, dtype)
     if axis == () or x.ndim == 0:
-        return x.to(dtype or (x.dtype if x.dtype.differentiable else numod.int64), copy=True)
+        return x.to(result, copy=True)
     if isinstance(axis, int):
-        return numod.prod(x, axis, keepdims, dtype=dtype)
-    return over_axes(x, axis, keepdims, lambda values, dim: numod.prod(values, dim, dtype=dtype))
+        return numod.prod(x, axis, keepdims, dtype=compute).to(result)
+    return over_axes(x, axis, keepdims, lambda values, dim: numod.prod(values, dim, dtype=compute)).to(result)
 
 
 def mean(x: Tensor, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
@@ -73,7 +81,8 @@ def cumulative_sum(
     """The sums of the elements up to each, along an axis that an array of one axis need not name."""
     if axis is None and x.ndim != 1:
         raise ValueError("cumulative_sum: axis must be given for an array of several dimensions")
-    result = numod.cumsum(x, 0 if axis is None else axis, dtype=dtype)
+    compute, kind = _totals(x, dtype)
+    result = numod.cumsum(x, 0 if axis is None else axis, dtype=compute).to(kind)
     if not include_initial:
         return result
     shape = [1 if number == (axis or 0) % x.ndim else size for number, size in enumerate(x.shape)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -98,17 +99,21 @@ def pack(archive: str, folder: str | None = None) -> int:
 def _valid(path: str | None) -> Iterator[tuple[str, bytes]]:
     """The entries of a folder that a process would load, (file name in an archive, content).
 
-    The archive's file names have no kernel name: a long one would not fit into a plain tar header.
+    The archive's file names have no kernel name: a long one would not fit into a plain tar header. Kernels of several
+    names may have one key; these are numbered.
     """
     stored = entries(path)
     if not stored:
         return
     with Folder(path) as folder:
-        key = None if folder.is_roots else cache.secret(folder)
+        key, repeats = None if folder.is_roots else cache.secret(folder), Counter()
         for file in stored:
             with contextlib.suppress(OSError, Malformed):
                 data = folder.read(os.path.basename(file.path), MAX_ENTRY_BYTES)
-                yield f"{parse(data, key).key}{SUFFIX}", data
+                kernel_key = parse(data, key).key
+                repeats[kernel_key] += 1
+                number = f"-{repeats[kernel_key]}" if repeats[kernel_key] > 1 else ""
+                yield f"{kernel_key}{number}{SUFFIX}", data
 
 
 def kernels(folder: str) -> list[entry.Entry]:

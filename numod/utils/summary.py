@@ -162,7 +162,7 @@ def summary(
     dtypes: Sequence[Any] | None = None,
     mode: str = "same",
     row_settings: Sequence[str] = (),
-    verbose: int = 1,
+    verbose: int | None = None,
     **kwargs: Any,
 ) -> ModelStatistics:
     """Run `model` once, without gradients, and list each layer's output shape, parameters and multiply-adds.
@@ -171,7 +171,8 @@ def summary(
     one. `input_data` is the input itself: a tensor, a tuple, or a dict of keyword arguments. `kwargs` are passed to the
     model. The columns are output_size, input_size, num_params, mult_adds, memory (of the output), time (of a second
     pass, since the first may compile) and trainable. Shared modules are counted once. The result is printed unless
-    `verbose` is 0. Raises ValueError for unknown columns and modes.
+    `verbose` is 0; by default not in a notebook, which shows it itself. Raises ValueError for unknown columns and
+    modes.
     """
     columns = tuple(col_names) if col_names is not None else ("output_size", "num_params", "mult_adds")
     unknown = [column for column in columns if column not in _COLUMNS]
@@ -197,7 +198,7 @@ def summary(
         sum(_bytes(tensor) for tensor in _tensors((arguments, keywords))), sum(layer.output_bytes for layer in counted),
         sum(map(_bytes, parameters)),
     )  # fmt: skip
-    if verbose:
+    if not notebook.in_notebook() if verbose is None else verbose:
         print(result)
     return result
 

@@ -104,3 +104,22 @@ def test_reductions_over_nothing_and_steps_of_zero() -> None:
     assert xp.prod(xp.zeros((0, 3)), axis=(1,)).shape == (0,)
     with pytest.raises(ValueError, match="step must not be 0"):
         xp.arange(0, 5, 0)
+
+
+def test_unsigned_integers() -> None:
+    x = numod.tensor([1, 2, 3], dtype=numod.uint8)
+    assert (xp.sum(x).dtype, xp.prod(x).dtype, xp.cumulative_sum(x).dtype) == (numod.uint64,) * 3
+    assert xp.sum(x, dtype=xp.uint16).dtype is numod.uint16 and xp.sum(X, dtype=xp.uint32).tolist() == 21
+    assert xp.arange(1, 4, dtype=xp.uint32).tolist() == [1, 2, 3]
+    assert not xp.can_cast(xp.uint16, xp.int64) and xp.isdtype(xp.uint64, "unsigned integer")
+    assert xp.__array_namespace_info__().dtypes(kind="unsigned integer").keys() == {
+        "uint8",
+        "uint16",
+        "uint32",
+        "uint64",
+    }
+
+
+def test_cross_products_broadcast() -> None:
+    e = numod.eye(3)
+    assert xp.linalg.cross(e, e[0]).tolist() == [[0, 0, 0], [0, 0, -1], [0, 1, 0]]
