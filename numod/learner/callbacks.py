@@ -1,4 +1,4 @@
-"""The list of a Learner's callbacks: add, remove, order. `events` defines callbacks."""
+"""The list of a Learner's callbacks: add, remove, order; and which of them print. `events` defines callbacks."""
 
 from __future__ import annotations
 
@@ -7,13 +7,17 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from ..nn import Module
 from .events import Callback
+from .progress import ProgressCallback
 
 
 class Callbacks:
     """Base class with a list of callbacks, `cbs`."""
 
     cbs: list[Callback]
+    model: Module
+    logger: Any
 
     def ordered_cbs(self, event: str | None = None) -> list[Callback]:
         """The callbacks in the order in which they run; only those that handle `event`, if one is given."""
@@ -79,6 +83,49 @@ class Callbacks:
             yield self
         finally:
             self.add_cbs(removed)
+
+    # ---- output
+
+    @contextmanager
+    def no_logging(self) -> Iterator[Callbacks]:
+        """Context in which epochs are not printed."""
+        logger, self.logger = self.logger, no_logger
+        try:
+            yield self
+        finally:
+            self.logger = logger
+
+    @contextmanager
+    def no_bar(self) -> Iterator[Callbacks]:
+        """Context without the progress bar and table."""
+        with self.removed_cbs(ProgressCallback):
+            yield self
+
+    # ---- ranks
+
+    @property
+    def _trainer(self) -> Any:
+        """The callback that trains on several ranks, or None."""
+        return next((callback for callback in self.cbs if callback.spans_ranks), None)
+
+    @property
+    def rank(self) -> int:
+        """This process's number among those that train together, else 0."""
+        return 0 if self._trainer is None else self._trainer.group_rank
+
+    @property
+    def bare_model(self) -> Module:
+        """The model, without the wrapper that it has while it is trained on several ranks."""
+        trainer = self._trainer
+        return self.model if trainer is None or trainer._model is None else trainer._model
+
+    def same_on_all_ranks(self, value: Any) -> Any:
+        """The value of rank 0, where several train together."""
+        return value if self._trainer is None else self._trainer.same_on_all_ranks(value)
+
+
+def no_logger(row: Any) -> None:
+    """Logs nothing."""
 
 
 def as_list(value: Any) -> list:

@@ -47,13 +47,14 @@ class Checkpoint(Callback):
         """Read the state to resume from, if resuming is requested and there is a file."""
         self._state, self._skip, self._last = None, 0, time.monotonic()
         self.file.parent.mkdir(parents=True, exist_ok=True)
-        if self.learn.resume and self.file.exists():
+        if self.learn.resume and self.learn.same_on_all_ranks(self.file.exists()):
             self._restore(load(self.file))
 
     def after_batch(self) -> None:
         """Write the state if it is time to."""
         count = self.every is not None and self.learn.train_iter % self.every == 0
-        if count or (self.minutes is not None and time.monotonic() - self._last >= 60 * self.minutes):
+        late = self.minutes is not None and time.monotonic() - self._last >= 60 * self.minutes
+        if count or (self.minutes is not None and self.learn.same_on_all_ranks(late)):
             self._write(self.learn.epoch, self.learn.iter + 1)
 
     def after_epoch(self) -> None:
@@ -69,13 +70,16 @@ class Checkpoint(Callback):
         learn = self.learn
         state = {
             "numod.learner.checkpoint": _FORMAT, "epoch": epoch, "done": done, "train_iter": learn.train_iter,
-            "pct_train": learn.pct_train, "model": learn.model.state_dict(), "opt": learn.opt.state_dict(),
-            "grads": [parameter.grad for parameter in learn.model.parameters()],
-            "requires_grad": [parameter.requires_grad for parameter in learn.model.parameters()],
+            "pct_train": learn.pct_train, "model": learn.bare_model.state_dict(), "opt": learn.opt.state_dict(),
+            "grads": [parameter.grad for parameter in learn.bare_model.parameters()],
+            "requires_grad": [parameter.requires_grad for parameter in learn.bare_model.parameters()],
             "callbacks": [[callback.name, callback.state_dict()] for callback in learn.ordered_cbs()],
             "epoch_random": self._epoch_random, "random": random_state(*learn.dls.loaders),
         }  # fmt: skip
-        save(state, self.file)
+        if learn._trainer is not None:
+            state["ranks"] = learn._trainer.gathered([state["epoch_random"], state["random"]])
+        if not learn.rank:
+            save(state, self.file)
         self._last = time.monotonic()
 
     # ---- going on
@@ -85,13 +89,15 @@ class Checkpoint(Callback):
         learn = self.learn
         if not isinstance(state, dict) or state.get("numod.learner.checkpoint") != _FORMAT:
             raise ValueError(f"Checkpoint: {self.file} was not written by Checkpoint")
+        if learn._trainer is not None or "ranks" in state:
+            _choose_rank(state, 1 if learn._trainer is None else len(learn._trainer.gathered(None)), learn.rank)
         names = [callback.name for callback in learn.ordered_cbs()]
         saved = [name for name, _ in state["callbacks"]]
         if names != saved:
             raise ValueError(f"fit(resume=True): the run had the callbacks {saved}, this one has {names}")
-        learn.model.load_state_dict(state["model"])
+        learn.bare_model.load_state_dict(state["model"])
         learn.opt.load_state_dict(state["opt"])
-        for parameter, wanted, grad in zip(learn.model.parameters(), state["requires_grad"], state["grads"]):
+        for parameter, wanted, grad in zip(learn.bare_model.parameters(), state["requires_grad"], state["grads"]):
             parameter.requires_grad_(wanted)
             parameter.grad = None if grad is None else grad.to(parameter.device)
         for callback, (_, callback_state) in zip(learn.ordered_cbs(), state["callbacks"]):
@@ -113,6 +119,14 @@ class Checkpoint(Callback):
         if hasattr(learn, "recorder"):
             learn.recorder.restore_metrics()
         learn.dl = _Resumed(learn.dl, self._skip, state["random"], learn.dls.loaders)
+
+
+def _choose_rank(state: dict[str, Any], count: int, rank: int) -> None:
+    """Let the random numbers of a state be a rank's. Raises ValueError if as many ranks did not write it."""
+    ranks = state.get("ranks", [None])
+    if len(ranks) != count:
+        raise ValueError(f"fit(resume=True): the run had {len(ranks)} ranks, this one has {count}")
+    state["epoch_random"], state["random"] = ranks[rank]
 
 
 class _Resumed:

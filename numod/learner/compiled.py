@@ -99,7 +99,7 @@ def _training(learn: Loop, inside: tuple[Callback, ...], with_pred: bool) -> Cal
 
 
 def _validation(learn: Loop, inside: tuple[Callback, ...], with_pred: bool) -> Callable[[], None]:
-    model, loss_func = learn.model, learn.loss_func
+    model, loss_func = learn.bare_model, learn.loss_func
 
     @compile
     def step(inputs, *batch):

@@ -14,7 +14,7 @@ from .events import Callback
 class CSVLogger(Callback):
     """Write each epoch's row to `path/fname` when the epoch ends. `append` keeps the file's content."""
 
-    order, only_fit, needs_pred = 60, True, False
+    order, only_fit, needs_pred, only_rank_0 = 60, True, False, True
 
     def __init__(self, fname: str | Path = "history.csv", append: bool = False) -> None:
         self.fname, self.append = Path(fname), append

@@ -70,6 +70,8 @@ class Callback:
     - `in_step`: `after_backward`, `before_step` and `after_step` only compute with tensors, so that a compiled step may
       contain them.
     - `changes_loss`: the callback replaces `learn.loss_func` while it trains, so that the step is not compiled.
+    - `only_rank_0`: of several ranks only the first one runs the callback, for what prints or writes files.
+      `spans_ranks`: the callback is the one that trains on several ranks (`DistributedTrainer`).
     - `needs_pred`: False says that `after_batch` does not read `pred`, which a compiled step then need not return.
 
     `cleanup_fit` is called at the end of every `fit`, also if an exception or Ctrl-C ended it. `state_dict` and
@@ -79,7 +81,7 @@ class Callback:
     order: float = 0
     learn: Loop | None = None
     run_train = run_valid = True
-    only_fit = in_step = changes_loss = False
+    only_fit = in_step = changes_loss = only_rank_0 = spans_ranks = False
     needs_pred = True
 
     def __init__(self, **events: Callable[[Any], object]) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from ..optim import Adam
 from . import saving, schedule
 from .dataloaders import as_dataloaders, default_loss, in_order
 from .events import EVENTS, Callback, TrainEvalCallback
-from .callbacks import as_list
+from .callbacks import as_list, no_logger
 from .loop import Loop
 from .metrics import Metric, as_metric
 from .preds import GatherPredsCallback, activation_of, decoder_of, predict, sample_losses
@@ -237,6 +237,7 @@ class Learner(Loop):
             finder = schedule.LRFinder(start_lr, end_lr, num_it, stop_div)
             rates = schedule.find_rates(self, recorder, finder, suggest_funcs)
         self.lr_finder = recorder
+        rates = self.same_on_all_ranks(rates)
         if show_plot:
             self.plot_lr_find(rates)
         return namedtuple("SuggestedLRs", rates)(*(rate for rate, _ in rates.values()))
@@ -247,6 +248,12 @@ class Learner(Loop):
 
         return plot_lr_find(self.lr_finder, suggestions or {}, ax)
 
+    def distrib_ctx(self, sync_bn: bool = False, **options: Any) -> AbstractContextManager[Learner]:
+        """Context in which `fit` trains on several ranks (see `DistributedTrainer`, which takes `options`)."""
+        from .distributed import in_process_group
+
+        return in_process_group(self, sync_bn, options)
+
     # ---- using the model
 
     @contextmanager
@@ -256,7 +263,7 @@ class Learner(Loop):
         settings = self.n_epoch, self.start_epoch, self.compile
         for callback in cbs:
             callback.only_fit = False
-        self.probing, self.logger = True, _no_logger
+        self.probing, self.logger = True, no_logger
         try:
             with self.added_cbs(list(cbs)):
                 yield
@@ -348,28 +355,7 @@ class Learner(Loop):
         """Write the model as a program that needs none of your code, for `load_learner`. Gives the path."""
         return saving.export(self, fname)
 
-    # ---- output
-
-    @contextmanager
-    def no_logging(self) -> Iterator[Learner]:
-        """Context in which epochs are not printed."""
-        logger, self.logger = self.logger, _no_logger
-        try:
-            yield self
-        finally:
-            self.logger = logger
-
-    @contextmanager
-    def no_bar(self) -> Iterator[Learner]:
-        """Context without the progress bar and table."""
-        with self.removed_cbs(ProgressCallback):
-            yield self
-
     def __repr__(self) -> str:
         return (
             f"{type(self).__name__}({type(self.model).__name__}, callbacks: {', '.join(map(repr, self.ordered_cbs()))})"
         )
-
-
-def _no_logger(row: Any) -> None:
-    """Logs nothing."""

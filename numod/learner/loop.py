@@ -154,6 +154,8 @@ class Loop(Callbacks):
 
     def _prepare(self) -> None:
         """Look up the handlers of all events, and compile the step where that is wanted and possible."""
+        if self._trainer is not None and not self.probing:
+            self._trainer.wrap()
         self._prepare_events()
         self._training_step = self._validation_step = self._batch
         device = self.dls.device if self.dls.device is not None else self._model_device()
@@ -169,7 +171,9 @@ class Loop(Callbacks):
 
     def _table(self, training: bool) -> dict[str, list[Callable]]:
         active = [
-            callback for callback in self.ordered_cbs() if callback.run and not (self.probing and callback.only_fit)
+            callback
+            for callback in self.ordered_cbs()
+            if callback.run and not (self.probing and callback.only_fit) and not (self.rank and callback.only_rank_0)
         ]
         return {
             event: [

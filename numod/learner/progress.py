@@ -21,7 +21,7 @@ _INTERVAL = 0.25  # seconds between updates of a notebook
 class ProgressCallback(Callback):
     """Print a row per epoch, and meanwhile show the batches done, the smoothed loss and its curve."""
 
-    order, only_fit, needs_pred = 60, True, False
+    order, only_fit, needs_pred, only_rank_0 = 60, True, False, True
 
     def before_fit(self) -> None:
         """Show the headings."""
@@ -33,7 +33,7 @@ class ProgressCallback(Callback):
             self._logger(table_row(self._heading, self._heading))
 
     def _is_logging(self) -> bool:
-        return self._logger.__name__ != "_no_logger" if hasattr(self._logger, "__name__") else True
+        return self._logger.__name__ != "no_logger" if hasattr(self._logger, "__name__") else True
 
     def before_train(self) -> None:
         """Start a bar."""

@@ -37,18 +37,20 @@ def path_of(learn: Any, file: str | Path) -> Path:
 
 
 def save(learn: Any, file: str | Path, with_opt: bool) -> Path:
-    """Write the weights, and the optimizer's state."""
+    """Write the weights, and the optimizer's state. Of several ranks the first one writes, and all wait for it."""
     path = path_of(learn, file)
-    state = learn.model.state_dict()
-    save_file({"model": state, "opt": learn.opt.state_dict()} if with_opt and learn.opt is not None else state, path)
-    return path
+    state = learn.bare_model.state_dict()
+    if not learn.rank:
+        has_opt = with_opt and learn.opt is not None
+        save_file({"model": state, "opt": learn.opt.state_dict()} if has_opt else state, path)
+    return learn.same_on_all_ranks(path)
 
 
 def load(learn: Any, file: str | Path, with_opt: bool, device: Any, strict: bool) -> None:
     """Read weights and optimizer state."""
     state = load_file(path_of(learn, file), map_location=device or learn._model_device())
     has_opt = set(state) == {"model", "opt"}
-    learn.model.load_state_dict(state["model"] if has_opt else state, strict=strict)
+    learn.bare_model.load_state_dict(state["model"] if has_opt else state, strict=strict)
     if has_opt and with_opt:
         if learn.opt is None:
             learn.create_opt()

@@ -96,7 +96,8 @@ class EarlyStoppingCallback(_Patient):
 
     def give_up(self) -> None:
         """End training."""
-        print(f"No improvement since epoch {self.learn.epoch - self.wait}: early stopping")
+        if not self.learn.rank:
+            print(f"No improvement since epoch {self.learn.epoch - self.wait}: early stopping")
         raise CancelFitException
 
 
@@ -124,7 +125,7 @@ class ReduceLROnPlateau(_Patient):
         before = [get_hyper(group, "lr") for group in self.learn.opt.param_groups]
         after = [max(lr / self.factor, self.min_lr) for lr in before]
         set_hyper(self.learn.opt, "lr", after)
-        if after[-1] < before[-1]:
+        if after[-1] < before[-1] and not self.learn.rank:
             print(f"Epoch {self.learn.epoch}: reducing lr to {after[-1]:g}")
 
 

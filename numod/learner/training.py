@@ -155,14 +155,14 @@ class _Averaged(Callback):
 
     def _update(self) -> None:
         if self._average is None:
-            self._average = AveragedModel(self.learn.model, **self._options)
-        self._average.update_parameters(self.learn.model)
+            self._average = AveragedModel(self.learn.bare_model, **self._options)
+        self._average.update_parameters(self.learn.bare_model)
 
     def before_validate(self) -> None:
         """Load the average into the model."""
         if self._average is not None:
-            self._trained = deepcopy(self.learn.model.state_dict())
-            self.learn.model.load_state_dict(self._average.module.state_dict())
+            self._trained = deepcopy(self.learn.bare_model.state_dict())
+            self.learn.bare_model.load_state_dict(self._average.module.state_dict())
 
     def after_validate(self) -> None:
         """Put the trained weights back."""
@@ -172,12 +172,12 @@ class _Averaged(Callback):
         """Put the trained weights back where validation was interrupted."""
         trained, self._trained = self.__dict__.get("_trained"), None
         if trained is not None:
-            self.learn.model.load_state_dict(trained)
+            self.learn.bare_model.load_state_dict(trained)
 
     def after_fit(self) -> None:
         """The average becomes the model."""
         if self._average is not None:
-            self.learn.model.load_state_dict(self._average.module.state_dict())
+            self.learn.bare_model.load_state_dict(self._average.module.state_dict())
 
     def state_dict(self) -> dict[str, Any]:
         """The average."""
@@ -186,7 +186,7 @@ class _Averaged(Callback):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Take it over."""
         if state["average"] is not None:
-            self._average = AveragedModel(self.learn.model, **self._options)
+            self._average = AveragedModel(self.learn.bare_model, **self._options)
             self._average.load_state_dict(state["average"])
 
 
@@ -221,4 +221,4 @@ class SWA(_Averaged):
         """The average becomes the model."""
         super().after_fit()
         if self._average is not None:
-            update_bn(self.learn.dls.train, self.learn.model, self.learn._device)
+            update_bn(self.learn.dls.train, self.learn.bare_model, self.learn._device)
