@@ -92,7 +92,8 @@ def training_step(model: nn.Module, batch: int) -> Callable:
 def scaling(batch: int = 64) -> tuple[float, float]:
     """Examples per second of all ranks together by those of one rank alone, each with one thread.
 
-    Without and with `gradient_as_bucket_view`. Of all, the fastest step counts, from many in turns: on a machine that others use, few are undisturbed.
+    Without and with `gradient_as_bucket_view`. Of many steps in turns the fastest counts: on a machine that others
+    use, few are undisturbed.
     """
     alone, *together = (
         training_step(model, batch)
