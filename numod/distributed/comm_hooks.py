@@ -14,7 +14,6 @@ from typing import Any
 from ..core.tensor import Tensor
 from ..dtypes import bfloat16, float16
 from ..dtypes import dtype as DType
-from ..errors import name_only
 from ..futures import Future
 from .collectives import all_reduce
 from .group import ProcessGroup, default_group
@@ -24,11 +23,6 @@ __all__ = [
 ]  # fmt: skip
 Hook = Callable[[Any, "GradBucket"], Future]
 default_hooks = sys.modules[__name__]  # `from numod.distributed.algorithms.ddp_comm_hooks import default_hooks`
-_INSTEAD = "use fp16_compress_hook or bf16_compress_hook"
-PowerSGDState, powerSGD_hook, batched_powerSGD_hook = (
-    name_only(f"distributed.algorithms.ddp_comm_hooks.powerSGD_hook.{_name}", _INSTEAD)
-    for _name in ("PowerSGDState", "powerSGD_hook", "batched_powerSGD_hook")
-)
 
 
 class BuiltinCommHookType(Enum):

@@ -44,6 +44,14 @@ def parser() -> argparse.ArgumentParser:
     return result
 
 
+def _first_host(path: str) -> str | None:
+    """The first machine of a hostfile, whose lines are a name and, after a colon or a space, a number of ranks."""
+    with open(path) as file:
+        lines = (line.partition("#")[0].strip() for line in file)
+        first = next((line for line in lines if line), "")
+    return first.partition(" ")[0].partition(":")[0] or None
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Start the ranks and wait for them. Returns the exit code."""
     options = parser().parse_args(arguments)
@@ -59,7 +67,8 @@ def main(arguments: list[str] | None = None) -> int:
     worker = [sys.executable, "-m", "numod.distributed.worker", *kind]
     program = [*worker, options.training_script, *options.training_script_args]
     environment = dict(os.environ)
-    address = {"MASTER_ADDR": options.master_addr, "MASTER_PORT": options.master_port}
+    master = options.master_addr or (_first_host(options.hostfile) if options.hostfile else None)
+    address = {"MASTER_ADDR": master, "MASTER_PORT": options.master_port}
     environment.update({name: value for name, value in address.items() if value})
     try:
         command = mpiexec.command(program, per_node * nodes, per_node, options.hostfile, not options.no_prefix)

@@ -27,13 +27,13 @@ def complete(request: Any, group: ProcessGroup, name: str, where: str = "", time
             if test():
                 return
         start = time.monotonic()
-        look = 1.0  # when to look for ranks that have ended
+        next_check = 1.0  # for ranks that have ended
         while not test():
             waited = time.monotonic() - start
             if waited > (group.timeout if timeout is None else timeout):
                 raise DistBackendError(_late(group, name, where or line(), waited))
-            if waited > look:
-                look = waited + 1.0
+            if waited > next_check:
+                next_check = waited + 1.0
                 if group.board.ended(group) and not test():
                     raise DistBackendError(_late(group, name, where or line(), waited, "cannot complete"))
             if waited > 0.02:

@@ -40,7 +40,7 @@ HOMES = {  # PyTorch's path -> numod's, both below numod
     "distributed.optim.zero_redundancy_optimizer": "optim.zero_redundancy",
     **{
         f"distributed.algorithms.ddp_comm_hooks{name}": "distributed.comm_hooks"
-        for name in ("", ".default_hooks", ".powerSGD_hook")
+        for name in ("", ".default_hooks")
     },
     "distributed.rendezvous": "distributed.default_store",
     **dict.fromkeys(("distributed.nn", "distributed.nn.functional"), "distributed.functional"),

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 from importlib import import_module
+from importlib.util import find_spec
 
+import pytest
 from ranks import on_ranks
 
+NEEDS_TORCH = pytest.mark.skipif(find_spec("torch") is None, reason="needs PyTorch: pip install torch")
 CASES: dict[str, Callable] = {}
 
 
@@ -188,6 +191,7 @@ WRONG = [
 CASES.update({f"wrong{number}": lambda T, D, DDP, call=call: call(T, D) and None for number, call in enumerate(WRONG)})
 
 
+@NEEDS_TORCH
 @on_ranks()
 def test_each_case_equals_pytorchs() -> None:
     from beside_torch import check

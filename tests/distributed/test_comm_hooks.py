@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.util import find_spec
 
 import pytest
 from ranks import on_ranks
@@ -13,6 +14,8 @@ from numod import nn
 from numod.distributed.algorithms.ddp_comm_hooks import default_hooks
 from numod.nn import functional as F
 from numod.nn.parallel import DistributedDataParallel
+
+NEEDS_TORCH = pytest.mark.skipif(find_spec("torch") is None, reason="needs PyTorch: pip install torch")
 
 
 def hooked(name, register):
@@ -72,6 +75,7 @@ CASES = {
 }
 
 
+@NEEDS_TORCH
 @on_ranks()
 def test_hooks_equal_pytorchs() -> None:
     from beside_torch import check

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import nullcontext
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from ranks import on_ranks
 
 import numod.distributed as dist
 
+NEEDS_TORCH = pytest.mark.skipif(find_spec("torch") is None, reason="needs PyTorch: pip install torch")
 CASES: dict[str, Callable] = {}
 
 
@@ -419,6 +421,7 @@ def join(T, D, DDP):
     ]
 
 
+@NEEDS_TORCH
 @on_ranks()
 def test_each_case_equals_pytorchs() -> None:
     from beside_torch import check

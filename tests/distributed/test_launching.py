@@ -242,13 +242,20 @@ def test_commands_of_launchers(monkeypatch) -> None:
     assert command[-3:] == ["--map-by", "ppr:2:node", "p"] and command[:3] == ["mpiexec", "-n", "4"]
 
 
-def test_options_of_the_launcher(monkeypatch) -> None:
-    calls = []
+def test_options_of_the_launcher(monkeypatch, tmp_path) -> None:
+    calls, addresses, hosts = [], [], tmp_path / "hosts"
+    hosts.write_text("# machines\nnode7:2\nnode8:2\n")
     monkeypatch.setattr(mpiexec, "command", lambda program, *others: calls.append((program[3:], *others)))
-    monkeypatch.setattr(mpiexec, "run", lambda command, environment: 0)
+    monkeypatch.delenv("MASTER_ADDR", raising=False)
+    monkeypatch.setattr(mpiexec, "run", lambda _, variables: addresses.append(variables.get("MASTER_ADDR")) or 0)
     assert run.main(["--standalone", "--nproc-per-node=3", "--rdzv_backend=c10d", "train.py", "--lr", "1"]) == 0
-    assert run.main(["--nproc_per_node", "2", "--nnodes=2", "--hostfile=h", "-m", "package.train"]) == 0
-    assert calls == [(["train.py", "--lr", "1"], 3, 3, None, True), (["-m", "package.train"], 4, 2, "h", True)]
+    assert run.main(["--nproc_per_node", "2", "--nnodes=2", f"--hostfile={hosts}", "-m", "package.train"]) == 0
+    assert run.main(["--master_addr=node9", f"--hostfile={hosts}", "train.py"]) == 0
+    assert calls[:2] == [
+        (["train.py", "--lr", "1"], 3, 3, None, True),
+        (["-m", "package.train"], 4, 2, str(hosts), True),
+    ]
+    assert addresses == [None, "node7", "node9"]
     for arguments, message in (
         (["--nnodes=2", "x.py"], "needs --hostfile"),
         (["--nproc_per_node=0", "x"], "at least 1"),

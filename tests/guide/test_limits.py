@@ -6,6 +6,8 @@ import contextlib
 import io
 import json
 import pickle
+import subprocess
+import sys
 import time
 import warnings
 import zipfile
@@ -405,6 +407,59 @@ def _() -> None:
 
     x, weight = numod.zeros(1, 64, 8, 8), numod.zeros(64, 64, 1, 1)
     assert sparse_packing(convolution, (x._layout, weight._layout, type(None)), weight) is None
+
+
+@row("`DTensor`, `DeviceMesh`, `fully_shard`, RPC, `split_group`")
+def _() -> None:
+    from numod.distributed import fsdp, rpc, tensor
+
+    for name in (
+        tensor.DTensor, numod.distributed.DeviceMesh, fsdp.fully_shard, rpc.init_rpc, numod.distributed.split_group,
+    ):  # fmt: skip
+        with pytest.raises(NotImplementedError, match="numod has no distributed"):
+            name()
+
+
+@contextlib.contextmanager
+def one_rank():
+    pytest.importorskip("mpi4py", reason='needs MPI: pip install -e ".[mpi]"')
+    numod.distributed.init_process_group("mpi")
+    try:
+        yield numod.distributed.group.WORLD
+    finally:
+        numod.distributed.destroy_process_group()
+
+
+@row("`mixed_precision` and `device_mesh` of `DistributedDataParallel`")
+def _() -> None:
+    with one_rank():
+        for name in ("mixed_precision", "device_mesh"):
+            with pytest.raises(NotImplementedError, match=name):
+                nn.parallel.DistributedDataParallel(nn.Linear(1, 1), **{name: 1})
+
+
+@row("`powerSGD_hook`")
+def _() -> None:
+    from numod.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import powerSGD_hook
+
+    with pytest.raises(NotImplementedError, match="fp16_compress_hook"):
+        powerSGD_hook(None, None)
+
+
+@row("collectives as methods of a process group (`group.allreduce`)")
+def _() -> None:
+    with one_rank() as group:
+        assert not hasattr(group, "allreduce")
+
+
+@row("a rank that calls `os._exit(0)`")
+def _() -> None:
+    pytest.importorskip("mpi4py", reason='needs MPI: pip install -e ".[mpi]"')
+    code = "import os, time; from mpi4py import MPI; os._exit(0) if MPI.COMM_WORLD.rank else time.sleep(100)"
+    from numod.distributed import mpiexec
+
+    command = mpiexec.command([sys.executable, "-c", code], 2)
+    assert mpiexec.is_open_mpi() or subprocess.run(command, capture_output=True, timeout=60).returncode == 0
 
 
 def test_each_row_has_a_test() -> None:
