@@ -1175,7 +1175,7 @@ def q_zero_point(input: Tensor) -> Any:
 def qr(input: Tensor, some: _bool = True, *, out: Tensor | Sequence[Tensor] | None = None) -> return_types.qr:
     """(Q, R), reduced where `some`, else complete. Deprecated in favor of `linalg.qr`."""
 def quantile(input: Tensor, q: Tensor | _float, dim: _int | None = None, keepdim: _bool = False, *, interpolation: str = 'linear', out: Tensor | None = None) -> Tensor:
-    """Quantiles `q` (in [0, 1]) along a dimension or of all elements, NaN if there is one; a vector q adds a first dimension."""
+    """Quantiles `q` (in [0, 1]) along a dimension or of all elements; NaN if any of these is NaN."""
 def rad2deg(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Radians to degrees."""
 def rad2deg_(input: Tensor) -> Tensor:
@@ -1553,9 +1553,9 @@ def unique_consecutive(input: Tensor, return_inverse: _bool = False, return_coun
 def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
     """Flat indices converted to a tuple of coordinates in a tensor of `shape`."""
 def unsafe_chunk(input: Tensor, chunks: _int, dim: _int = 0) -> tuple[Tensor, ...]:
-    """The same parts, as views that can be written to."""
+    """The parts of `chunk`, as views that can be modified in place."""
 def unsafe_split(input: Tensor, split_size: _int, dim: _int = 0) -> tuple[Tensor, ...]:
-    """The same parts, as views that can be written to."""
+    """The parts of `split`, as views that can be modified in place."""
 def unsafe_split_with_sizes(input: Tensor, split_sizes: Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]:
     """Parts of the given sizes, as views that autograd lets one write to."""
 def unsqueeze(input: Tensor, dim: _int) -> Tensor:

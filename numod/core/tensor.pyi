@@ -605,7 +605,7 @@ class Tensor:
     def floor_divide_(self, other: Tensor | _float | _complex) -> Tensor:
         """Divide by `other`, rounded towards minus infinity. Raises RuntimeError for an integer division by zero."""
     def fmod_(self, other: Tensor | _float | _complex) -> Tensor:
-        """The same with the sign of `self`."""
+        """Replace by the remainder of a division by `other`, with the sign of `self`."""
     def masked_fill_(self, mask: Tensor, value: Tensor | _float | _complex) -> Tensor:
         """Write `value` where mask is true."""
     def remainder_(self, other: Tensor | _float | _complex) -> Tensor:
@@ -761,7 +761,7 @@ class Tensor:
     def nanquantile(self, q: Tensor | _float, dim: _int | None = None, keepdim: _bool = False, *, interpolation: str = 'linear') -> Tensor:
         """`quantile` of the elements that are not NaN."""
     def quantile(self, q: Tensor | _float, dim: _int | None = None, keepdim: _bool = False, *, interpolation: str = 'linear') -> Tensor:
-        """Quantiles `q` (in [0, 1]) along a dimension or of all elements, NaN if there is one; a vector q adds a first dimension."""
+        """Quantiles `q` (in [0, 1]) along a dimension or of all elements; NaN if any of these is NaN."""
     def renorm(self, p: _float | _complex, dim: _int, maxnorm: _float | _complex) -> Tensor:
         """Slices of a dimension whose p-norm exceeds `maxnorm` scaled down to it."""
     def renorm_(self, p: _float | _complex, dim: _int, maxnorm: _float | _complex) -> Tensor:
@@ -1037,9 +1037,9 @@ class Tensor:
     def unflatten(self, dim: Any, sizes: Any) -> Tensor:
         """One dimension as several."""
     def unsafe_chunk(self, chunks: _int, dim: _int = 0) -> tuple[Tensor, ...]:
-        """The same parts, as views that can be written to."""
+        """The parts of `chunk`, as views that can be modified in place."""
     def unsafe_split(self, split_size: _int, dim: _int = 0) -> tuple[Tensor, ...]:
-        """The same parts, as views that can be written to."""
+        """The parts of `split`, as views that can be modified in place."""
     def unsqueeze(self, dim: _int) -> Tensor:
         """A dimension of size 1 inserted before `dim`."""
     def view_as(self, other: Tensor) -> Tensor:
