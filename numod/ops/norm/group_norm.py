@@ -13,7 +13,8 @@ from ...kernel.language import cuda, float64, int64, parallel_range, real, SHARE
 from ...kernel.library.division import quotient32
 from ...kernel.library.rows import moments, gradient_sums, write_scaled, write_gradients
 from ...kernel.library.cuda_block import row_moments, block_sum
-from .normalization import BLOCK_KERNELS, Norm, composed, planes
+from .normalization import Norm, composed, planes
+from .normalization_kernels import BLOCK_KERNELS
 from ..op import Plan
 
 
