@@ -16,11 +16,11 @@ def fft(input: Tensor, n: _int | None = None, dim: _int = -1, norm: str | None =
 def ifft(input: Tensor, n: _int | None = None, dim: _int = -1, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
     """The inverse of the discrete Fourier transform, along a dimension."""
 def rfft(input: Tensor, n: _int | None = None, dim: _int = -1, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
-    """The transform of real numbers: the half of it that is not the other half's conjugate, along a dimension."""
+    """The discrete Fourier transform of real numbers, at its n // 2 + 1 non-negative frequencies, along a dimension."""
 def irfft(input: Tensor, n: _int | None = None, dim: _int = -1, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
-    """The real numbers that have this half of a transform, along a dimension."""
+    """The inverse of rfft: n real numbers from n // 2 + 1 frequencies, along a dimension."""
 def hfft(input: Tensor, n: _int | None = None, dim: _int = -1, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
-    """The real transform of numbers that are half of a Hermitian sequence, along a dimension."""
+    """The real transform of a Hermitian sequence, given by its first half, along a dimension."""
 def ihfft(input: Tensor, n: _int | None = None, dim: _int = -1, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
     """The inverse of hfft, along a dimension."""
 def fft2(input: Tensor, s: Sequence[_int] | None = None, dim: Sequence[_int] = ..., norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
@@ -28,11 +28,11 @@ def fft2(input: Tensor, s: Sequence[_int] | None = None, dim: Sequence[_int] = .
 def ifft2(input: Tensor, s: Sequence[_int] | None = None, dim: Sequence[_int] = ..., norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
     """The inverse of the discrete Fourier transform, along two dimensions."""
 def rfft2(input: Tensor, s: Sequence[_int] | None = None, dim: Sequence[_int] = ..., norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
-    """The transform of real numbers: the half of it that is not the other half's conjugate, along two dimensions."""
+    """The discrete Fourier transform of real numbers, at its n // 2 + 1 non-negative frequencies, along two dimensions."""
 def irfft2(input: Tensor, s: Sequence[_int] | None = None, dim: Sequence[_int] = ..., norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
-    """The real numbers that have this half of a transform, along two dimensions."""
+    """The inverse of rfft: n real numbers from n // 2 + 1 frequencies, along two dimensions."""
 def hfft2(input: Tensor, s: Sequence[_int] | None = None, dim: Sequence[_int] = ..., norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
-    """The real transform of numbers that are half of a Hermitian sequence, along two dimensions."""
+    """The real transform of a Hermitian sequence, given by its first half, along two dimensions."""
 def ihfft2(input: Tensor, s: Sequence[_int] | None = None, dim: Sequence[_int] = ..., norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
     """The inverse of hfft, along two dimensions."""
 def fftn(input: Tensor, s: Sequence[_int] | None = None, dim: Sequence[_int] | None = None, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
@@ -40,11 +40,11 @@ def fftn(input: Tensor, s: Sequence[_int] | None = None, dim: Sequence[_int] | N
 def ifftn(input: Tensor, s: Sequence[_int] | None = None, dim: Sequence[_int] | None = None, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
     """The inverse of the discrete Fourier transform, along dimensions, all by default."""
 def rfftn(input: Tensor, s: Sequence[_int] | None = None, dim: Sequence[_int] | None = None, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
-    """The transform of real numbers: the half of it that is not the other half's conjugate, along dimensions, all by default."""
+    """The discrete Fourier transform of real numbers, at its n // 2 + 1 non-negative frequencies, along dimensions, all by default."""
 def irfftn(input: Tensor, s: Sequence[_int] | None = None, dim: Sequence[_int] | None = None, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
-    """The real numbers that have this half of a transform, along dimensions, all by default."""
+    """The inverse of rfft: n real numbers from n // 2 + 1 frequencies, along dimensions, all by default."""
 def hfftn(input: Tensor, s: Sequence[_int] | None = None, dim: Sequence[_int] | None = None, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
-    """The real transform of numbers that are half of a Hermitian sequence, along dimensions, all by default."""
+    """The real transform of a Hermitian sequence, given by its first half, along dimensions, all by default."""
 def ihfftn(input: Tensor, s: Sequence[_int] | None = None, dim: Sequence[_int] | None = None, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
     """The inverse of hfft, along dimensions, all by default."""
 @overload

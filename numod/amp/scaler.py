@@ -94,7 +94,7 @@ class GradScaler:
             return
         self._check_in_use("unscale_")
         if id(optimizer) in self._stepped:
-            raise RuntimeError("unscale_() is being called after step().")
+            raise RuntimeError("unscale_() is being called after step(); call it before.")
         if id(optimizer) in self._all_finite:
             raise RuntimeError("unscale_() has already been called on this optimizer since the last update().")
         gradients = [
@@ -115,7 +115,9 @@ class GradScaler:
             raise RuntimeError("Closure use is not currently supported if GradScaler is enabled.")
         self._check_in_use("step")
         if id(optimizer) in self._stepped:
-            raise RuntimeError("step() has already been called since the last update().")
+            raise RuntimeError(
+                "step() has already been called since the last update(); call update() after each step()."
+            )
         if id(optimizer) not in self._all_finite:
             self.unscale_(optimizer)
         self._stepped.add(id(optimizer))

@@ -175,7 +175,9 @@ def _truth(self: Tensor) -> bool:
 def _only(self: Tensor, kind: str) -> float:
     """The only element as a Python number, for a conversion by `kind`."""
     if self.numel() != 1:
-        raise ValueError("only one element tensors can be converted to Python scalars")
+        raise ValueError(
+            f"only one element tensors can be converted to Python scalars, got shape {tuple(self.shape)}; use .tolist()"
+        )
     value = transfer.value(self, f"{kind}() of a tensor")
     return dtypes.fitting(value, dtypes.float64) if value.__class__ is complex and kind != "complex" else value
 

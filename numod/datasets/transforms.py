@@ -191,7 +191,7 @@ def _pair(size: int | Sequence[int]) -> tuple[int, int]:
 def _range(value: float | Sequence[float]) -> tuple[float, float]:
     if isinstance(value, (int, float)):
         if value < 0:
-            raise ValueError("If degrees is a single number, it must be positive.")
+            raise ValueError(f"If degrees is a single number, it must be positive, got {value}.")
         return -float(value), float(value)
     low, high = value
     return float(low), float(high)

@@ -168,7 +168,9 @@ class ReshapeTransform(Transform):
     def __init__(self, in_shape: Sequence[int], out_shape: Sequence[int], cache_size: int = 0) -> None:
         self.in_shape, self.out_shape = Size(in_shape), Size(out_shape)
         if math.prod(self.in_shape) != math.prod(self.out_shape):
-            raise ValueError("in_shape, out_shape have different numbers of elements")
+            raise ValueError(
+                f"in_shape, out_shape have different numbers of elements, got {tuple(in_shape)} and {tuple(out_shape)}"
+            )
         super().__init__(cache_size)
 
     domain = property(lambda self: c.independent(c.real, len(self.in_shape)))

@@ -30,7 +30,7 @@ class Transform:
 
     def __init__(self, cache_size: int = 0) -> None:
         if cache_size not in (0, 1):
-            raise ValueError("cache_size must be 0 or 1")
+            raise ValueError(f"cache_size must be 0 or 1, got {cache_size}")
         super().__init__()  # for subclasses that are Modules too
         self._cache_size, self._cached_x_y, self._reverse = cache_size, (None, None), None
 

@@ -157,14 +157,16 @@ class CorrCholeskyTransform(PlainTransform):
             raise ValueError("Too few dimensions on input")
         n = round((0.25 + 2 * shape[-1]) ** 0.5 + 0.5)
         if n * (n - 1) // 2 != shape[-1]:
-            raise ValueError("Input is not a flattened lower-diagonal number")
+            raise ValueError(
+                f"Input is not a flattened lower-diagonal number: expected n * (n - 1) / 2 elements, got {shape[-1]}"
+            )
         return (*shape[:-1], n, n)
 
     def inverse_shape(self, shape: tuple) -> tuple:
         if len(shape) < 2:
             raise ValueError("Too few dimensions on input")
         if shape[-2] != shape[-1]:
-            raise ValueError("Input is not square")
+            raise ValueError(f"Input is not square, got {tuple(shape)}")
         return (*shape[:-2], shape[-1] * (shape[-1] - 1) // 2)
 
 

@@ -41,10 +41,10 @@ def export(
     - `dynamic_shapes`: which sizes may vary, as in PyTorch: a dict by argument name, or a tuple like the arguments, of
       dicts by dimension, tuples or None; a dimension is a `Dim`, `Dim.AUTO`, `Dim.DYNAMIC`, or None. The function is
       run at several sizes, with elements of the examples.
-      - `strict`, `preserve_module_call_signature`: accepted for compatibility with PyTorch; they change nothing.
+    - `strict`, `preserve_module_call_signature`: accepted for compatibility with PyTorch; they change nothing.
 
-      Raises TypeError if `args` is not a tuple, and RuntimeError, with the line of user code, for code that cannot be
-      captured, such as a branch on a tensor's value or a dimension that the function does not treat as dynamic.
+    Raises TypeError if `args` is not a tuple, and RuntimeError, with the line of user code, for code that cannot be
+    captured, such as a branch on a tensor's value or a dimension that the function does not treat as dynamic.
     """
     if not isinstance(args, tuple):
         raise TypeError(f"Expecting `args` to be a tuple of example positional inputs, got {type(args)}")

@@ -300,7 +300,9 @@ class _Fill(ast.NodeTransformer):
         if node.id not in self.values:
             return node
         if not isinstance(node.ctx, ast.Load):
-            raise TypeError(f"the kernel assigns its compile-time parameter {node.id}")
+            raise TypeError(
+                f"the kernel assigns its compile-time parameter {node.id}; assign a variable of another name"
+            )
         return copy.deepcopy(self.values[node.id])
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:

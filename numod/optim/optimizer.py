@@ -266,7 +266,7 @@ def _check_options(defaults: dict[str, Any]) -> None:
     if defaults.get("fused") and defaults.get("differentiable"):
         raise RuntimeError("`fused` does not support `differentiable`")
     if defaults.get("fused") and defaults.get("foreach"):
-        raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
+        raise RuntimeError("`fused` and `foreach` cannot be `True` together; leave one out.")
 
 
 def to_update(group: dict[str, Any]) -> list[Tensor]:

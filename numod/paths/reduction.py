@@ -10,7 +10,7 @@ _CODES = {"none": 0, "mean": 1, "elementwise_mean": 1, "sum": 2}
 def get_enum(reduction: str) -> int:
     """The code of a reduction: 0 for "none", 1 for "mean", 2 for "sum". Raises ValueError for others."""
     if reduction not in _CODES:
-        raise ValueError(f"{reduction} is not a valid value for reduction")
+        raise ValueError(f"{reduction} is not a valid value for reduction; expected one of {', '.join(_CODES)}")
     return _CODES[reduction]
 
 

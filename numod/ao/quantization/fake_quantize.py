@@ -97,13 +97,13 @@ class FakeQuantize(FakeQuantizeBase):
     @staticmethod
     def _check_range(observer: Any, quant_min: int, quant_max: int, observer_kwargs: dict) -> None:
         if quant_min > quant_max:
-            raise AssertionError("quant_min must be less than or equal to quant_max")
+            raise AssertionError(f"quant_min must be less than or equal to quant_max, got {quant_min} and {quant_max}")
         default_dtype = getattr(getattr(observer, "p", None), "keywords", {}).get("dtype", dtypes.quint8)
         limits = dtypes.iinfo(observer_kwargs.get("dtype", default_dtype))
         if limits.min > quant_min:
-            raise AssertionError("quant_min out of bound")
+            raise AssertionError(f"quant_min out of bound: expected {limits.min} to {limits.max}, got {quant_min}")
         if quant_max > limits.max:
-            raise AssertionError("quant_max out of bound")
+            raise AssertionError(f"quant_max out of bound: expected {limits.min} to {limits.max}, got {quant_max}")
 
     def calculate_qparams(self) -> tuple[Tensor, Tensor]:
         """Scale and zero point of the observer."""

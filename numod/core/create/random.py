@@ -746,7 +746,7 @@ def multinomial(
     if weights.ndim not in (1, 2):
         raise RuntimeError(f"prob_dist must be 1 or 2 dim, got {weights.ndim}")
     if num_samples <= 0:
-        raise RuntimeError("cannot sample n_sample <= 0 samples")
+        raise RuntimeError(f"cannot sample n_sample <= 0 samples, got {num_samples}")
     if not replacement and num_samples > weights.shape[-1]:
         raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
     if not (t.isfinite(weights) & (weights >= 0)).all()._observe():

@@ -391,7 +391,9 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
         tensor([1, 3])
     """
     if mask.dtype is not dtypes.bool_:
-        raise RuntimeError("masked_select: expected BoolTensor for mask")
+        raise RuntimeError(
+            f"masked_select: expected BoolTensor for mask, got {mask.dtype.short}; compare first, for example mask != 0"
+        )
     shape = broadcast_shapes("masked_select", [input.shape, mask.shape])
     return read(reshape(expand(input, shape), -1), 0, _places_of(expand(mask, shape)))
 

@@ -476,7 +476,7 @@ def vander(x: Tensor, *, N: int | None = None) -> Tensor:
     """
     n = x.shape[-1] if N is None and x.ndim else N or 1
     if n <= 1:
-        raise RuntimeError("N must be greater than 1.")
+        raise RuntimeError(f"N must be greater than 1, got {n}.")
     return _powers(x if x.ndim else reshape(x, (1,)), n)
 
 

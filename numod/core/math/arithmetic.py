@@ -70,7 +70,9 @@ def frexp(input: Tensor) -> return_types.frexp:
         exponent=tensor([4], dtype=numod.int32))
     """
     if not input.is_floating_point():
-        raise RuntimeError("frexp() only supports floating-point dtypes")
+        raise RuntimeError(
+            f"frexp() only supports floating-point dtypes, got {input.dtype.short}; convert with .float()"
+        )
     return return_types.frexp((s.mantissa(input), to(s.exponent(input.detach()), dtypes.int32)))
 
 

@@ -68,7 +68,7 @@ def view_as_real(input: Tensor) -> Tensor:
         tensor([[1., 2.]])
     """
     if not input.is_complex():
-        raise RuntimeError("view_as_real is only supported for complex tensors")
+        raise RuntimeError(f"view_as_real is only supported for complex tensors, got {input.dtype.short}")
     if _recording():
         return _copied(input, lambda x: stack(c.parts(x), -1), _joined, lambda: _read(c.as_real, input))
     return _read(c.as_real, input)

@@ -212,7 +212,7 @@ def gradient(
     spacing = 1 if spacing is None else spacing
     steps = [spacing] * len(dims) if not isinstance(spacing, (list, tuple)) else list(spacing)
     if edge_order not in (1, 2):
-        raise RuntimeError("torch.gradient only supports edge_order=1 and edge_order=2.")
+        raise RuntimeError(f"torch.gradient only supports edge_order=1 and edge_order=2, got {edge_order}.")
     if len(steps) != len(dims):
         raise RuntimeError(
             "torch.gradient expected spacing to be unspecified, a scalar or a list of length equal to 'dim' "

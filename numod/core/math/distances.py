@@ -57,7 +57,7 @@ def _check(x1: Tensor, x2: Tensor, p: float, compute_mode: str | None) -> None:
     if x1.dtype is not x2.dtype:
         raise RuntimeError(f"cdist: X1 and X2 must have the same dtype, got {x1.dtype} and {x2.dtype}")
     if not p >= 0:
-        raise RuntimeError("cdist only supports non-negative p values")
+        raise RuntimeError(f"cdist only supports non-negative p values, got {p}")
 
 
 def _by_product(x: Tensor, y: Tensor) -> Tensor:
@@ -79,5 +79,5 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     if not input.is_floating_point():
         raise RuntimeError(f"pdist only supports floating-point dtypes, got: {input.dtype.short}")
     if not p >= 0:
-        raise RuntimeError("pdist only supports non-negative p values")
+        raise RuntimeError(f"pdist only supports non-negative p values, got {p}")
     return apply(distance.pdist, (contiguous(input),), (float(p),))

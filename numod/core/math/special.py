@@ -31,7 +31,7 @@ def polygamma(n: int, input: Tensor, *, out: Tensor | None = None) -> Tensor:
     if not isinstance(n, int):
         raise TypeError(f"polygamma(): argument 'n' (position 1) must be int, not {type(n).__name__}")
     if n < 0:
-        raise RuntimeError("polygamma(n, x) does not support negative n.")
+        raise RuntimeError(f"polygamma(n, x) does not support negative n, got {n}.")
     return (
         write_out((s.digamma, s.trigamma)[n], (input,), out)
         if n < 2

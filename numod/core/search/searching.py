@@ -151,7 +151,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
         tensor([1, 2, 0, 1])
     """
     if minlength < 0:
-        raise RuntimeError("minlength should be >= 0")
+        raise RuntimeError(f"minlength should be >= 0, got {minlength}")
     if input.dtype.kind not in "iu":
         raise NotImplementedError(
             f"\"bincount_cpu\" not implemented for '{input.dtype.short}'; convert first, for example with .long()"

@@ -403,7 +403,7 @@ def _span(input_layout: Layout, dim: int, start: int | Tensor, length: int) -> t
         raise IndexError(f"start out of range (expected to be in range of [{-size}, {size}], but got {start})")
     length = whole_number("narrow", "length", length)
     if length < 0:
-        raise RuntimeError("narrow(): length must be non-negative.")
+        raise RuntimeError(f"narrow(): length must be non-negative, got {length}.")
     start = start + size if start < 0 else start
     if start + length > size:
         raise RuntimeError(f"start ({start}) + length ({length}) exceeds dimension size ({size}).")

@@ -161,10 +161,10 @@ def _family(name: str, transform: Callable, summary: str) -> tuple[Callable, Cal
 fft, fft2, fftn = _family("fft", _fftn, "The discrete Fourier transform of real or complex numbers")
 ifft, ifft2, ifftn = _family("ifft", _fftn, "The inverse of the discrete Fourier transform")
 rfft, rfft2, rfftn = _family(
-    "rfft", _rfftn, "The transform of real numbers: the half of it that is not the other half's conjugate"
+    "rfft", _rfftn, "The discrete Fourier transform of real numbers, at its n // 2 + 1 non-negative frequencies"
 )
-irfft, irfft2, irfftn = _family("irfft", _irfftn, "The real numbers that have this half of a transform")
-hfft, hfft2, hfftn = _family("hfft", _hfftn, "The real transform of numbers that are half of a Hermitian sequence")
+irfft, irfft2, irfftn = _family("irfft", _irfftn, "The inverse of rfft: n real numbers from n // 2 + 1 frequencies")
+hfft, hfft2, hfftn = _family("hfft", _hfftn, "The real transform of a Hermitian sequence, given by its first half")
 ihfft, ihfft2, ihfftn = _family("ihfft", _ihfftn, "The inverse of hfft")
 
 

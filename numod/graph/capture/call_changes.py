@@ -27,7 +27,7 @@ class CallChanges:
         self._input_states = [_input_state(tensor) for tensor in tensors]
 
     def watch_settings(self, are_read: bool) -> None:
-        """Note whether the function itself sets optimizers' settings. What a schedule's step sets, each run repeats."""
+        """Note whether the function itself sets optimizers' settings. Each run repeats the step of a schedule."""
         settings = _settings(self.before.entries)
         self._sets_settings |= are_read and settings != self._settings
         self._settings = settings

@@ -102,7 +102,7 @@ def _conclude(call: RecordedCall, results: Any, outputs: Any, name: str, form: F
     """The recording of a call that has ended. Raises CannotRepeat for problems that are found only at the end."""
     recorder, function = call.recorder, call.function
     decisions = recorder.decisions
-    if decisions.made_state or decisions.confused or decisions.refused:
+    if decisions.made_state or decisions.may_succeed_later or decisions.refused:
         return Recording(outputs, refused=decisions.refused)
     if decisions.failed:
         raise CannotRepeat(

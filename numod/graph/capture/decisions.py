@@ -11,8 +11,9 @@ class Decisions:
     def __init__(self) -> None:
         self.has_fallback = False  # whether a refusal ends the recording without an error
         self.refused = ""  # why no program can repeat the call
-        # whether a later recording may succeed: an input is the memory of a known tensor, or another thread disturbed
-        self.confused = False
+        # whether a later recording may succeed: an input shared memory with a known tensor, or another thread created
+        # state meanwhile
+        self.may_succeed_later = False
         self.failed = False  # whether an operation raised an error (LinAlgError) that depends on the values
         self.made_state = False  # whether an optimizer created its state in the recorded step
 

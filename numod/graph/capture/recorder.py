@@ -148,7 +148,7 @@ class Recorder:
             return
         self.updates.note_tensor(tensor, line())
         inputs = (self.values.storage(value) for value in self.program.inputs)
-        self.decisions.confused |= any(storage is tensor._storage for storage in inputs)
+        self.decisions.may_succeed_later |= any(storage is tensor._storage for storage in inputs)
 
     def refuse(self, what: str) -> None:
         """Python reads a value by a method that is not supported."""
@@ -164,13 +164,13 @@ class Recorder:
         self.decisions.failed |= get_ident() == self.thread
 
     @property
-    def confused(self) -> bool:
+    def may_succeed_later(self) -> bool:
         """Whether a later recording may succeed where this one does not."""
-        return self.decisions.confused
+        return self.decisions.may_succeed_later
 
-    @confused.setter
-    def confused(self, confused: bool) -> None:
-        self.decisions.confused = confused
+    @may_succeed_later.setter
+    def may_succeed_later(self, may_succeed_later: bool) -> None:
+        self.decisions.may_succeed_later = may_succeed_later
 
     # ---- events: optimizers, gradients, random streams, modules
 
@@ -229,7 +229,7 @@ class Recorder:
     def _note_alias(self, tensor: Tensor, value: Value) -> None:
         """Record a tensor that shares the memory of a known one."""
         captured = self.program.held.get(value)
-        self.decisions.confused |= id(tensor) in self.environment.outside and value in self.program.inputs
+        self.decisions.may_succeed_later |= id(tensor) in self.environment.outside and value in self.program.inputs
         if captured is not None and tensor.requires_grad and tensor.grad_fn is None and not captured.requires_grad:
             self.program.held[value] = tensor  # a leaf whose alias was used first; the leaf receives the gradient
             self.gradients.first_use(tensor)
@@ -240,7 +240,7 @@ class Recorder:
         if id(tensor) in self.values.by_tensor or id(storage) in self.created_storages:
             self.decisions.refuse_changed_memory(line())
         if storage in self._created_on_other_threads and self.environment.reaches(tensor):
-            self.decisions.confused = True  # shared state that another thread created; the next call finds it
+            self.decisions.may_succeed_later = True  # shared state that another thread created; the next call finds it
         elif storage in self._created_on_other_threads:
             self.decisions.refuse_other_thread(line())
         value = self.values.add(tensor)

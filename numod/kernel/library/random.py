@@ -10,10 +10,9 @@ from ..scalar import inlined_scalar, scalar
 
 @inlined_scalar
 def philox_block(seed, counter, group):
-    """128 random bits, as two numbers:
+    """128 random bits, as two numbers: Philox4x32-10 with the key `seed` and the counter (counter, group).
 
-    Philox4x32-10 for key seed and counter (counter, group). Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3,
-    2011.
+    Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3, 2011.
     """
     key0 = uint64(seed) & uint64(0xFFFFFFFF)
     key1 = uint64(seed) >> uint64(32)
@@ -50,7 +49,7 @@ def philox(seed, counter, k):
 def word(seed, offset, index, group):
     """A random word for element `index`: four neighbours share a block.
 
-    For further words elements have groups 1, 2 and 3.
+    An element's second to fourth words are those of the groups 1, 2 and 3.
     """
     return philox(seed, int64(offset) + (int64(index) >> 2), (int64(index) & 3) + 4 * group)
 
@@ -85,9 +84,9 @@ def unit(high, low):
 
 @inlined_scalar
 def draw_uniforms(high, low, seed, offset, start, end):
-    """The words from which `unit` computes numbers in [0, 1); `low` is used for float64 only.
+    """Draw the words from which `unit` computes numbers in [0, 1); `low` is filled for float64 only.
 
-    The number of the element that has the first ones.
+    Returns the index of the element that the first words belong to.
     """
     draw_words(high, seed, offset, start, end, 0)
     if 1.0 + 1e-12 != 1.0:
@@ -105,7 +104,7 @@ def normal_of(a, b, c, d):
 def below(high, low, bound):
     """An integer in [0, bound) from 64 random bits; a negative bound means bound + 2^64.
 
-    The bits times bound / 2^64 for a bound of 32 bits, modulo a larger bound (bias below bound / 2^63).
+    For a bound of 32 bits it is bits * bound / 2^64; for a larger one, bits modulo bound (bias below bound / 2^63).
     """
     if uint64(int64(bound)) >> uint64(32) == 0:
         return int64((uint64(high) * uint64(bound) + (uint64(low) * uint64(bound) >> uint64(32))) >> uint64(32))

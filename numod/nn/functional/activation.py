@@ -122,7 +122,7 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
         tensor([-1.0000,  0.5000,  1.0000])
     """
     if min_val > max_val:
-        raise ValueError("min_val cannot be greater than max_val")
+        raise ValueError(f"min_val cannot be greater than max_val, got {min_val} and {max_val}")
     if input.dtype is dtypes.bool_:
         raise RuntimeError("Bool inputs not supported for hardtanh; convert first, for example with .float()")
     limits = (min_val, max_val) if input.dtype.is_floating_point else (int(min_val), int(max_val))
@@ -169,7 +169,7 @@ def gelu(input: Tensor, *, approximate: str = "none", out: Tensor | None = None)
         tensor([-0.1587,  0.0000,  0.8413])
     """
     if approximate not in ("none", "tanh"):
-        raise RuntimeError("approximate argument must be either none or tanh.")
+        raise RuntimeError(f"approximate argument must be either none or tanh, got {approximate!r}.")
     row = t.gelu if approximate == "none" else t.gelu_tanh
     return row(input) if out is None else f.write_out(row, (input,), out)
 

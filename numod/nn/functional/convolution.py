@@ -79,11 +79,11 @@ def _checked(
 def check_steps(stride: tuple, dilation: tuple, padding: tuple | str) -> None:
     """Raise RuntimeError for an invalid stride, dilation or padding, with which kernels would leave their memory."""
     if min(stride) <= 0:
-        raise RuntimeError("non-positive stride is not supported")
+        raise RuntimeError(f"non-positive stride is not supported, got {stride}")
     if min(dilation) <= 0:
-        raise RuntimeError("dilation should be greater than zero")
+        raise RuntimeError(f"dilation should be greater than zero, got {dilation}")
     if not isinstance(padding, str) and min(padding) < 0:
-        raise RuntimeError("negative padding is not supported")
+        raise RuntimeError(f"negative padding is not supported, got {padding}")
 
 
 def _with_bias(result: Tensor, bias: Tensor | None, ndim: int, batched: bool) -> Tensor:

@@ -116,7 +116,7 @@ def embedding_bag(
         )
         weight, input = input, weight
     if mode not in ("sum", "mean", "max"):
-        raise ValueError("mode has to be one of sum, mean or max")
+        raise ValueError(f"mode has to be one of sum, mean or max, got {mode!r}")
     if weight.ndim != 2:
         raise ValueError(f"weight has to be a 2D Tensor, but got Tensor of dimension {weight.ndim}")
     if mode == "max" and scale_grad_by_freq:

@@ -111,7 +111,7 @@ def smooth_l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", beta:
         tensor(1.3125)
     """
     if beta < 0:
-        raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
+        raise RuntimeError(f"smooth_l1_loss does not support negative values for beta, got {beta}.")
     return (
         l1_loss(input, target, reduction=reduction)
         if beta == 0
@@ -130,7 +130,7 @@ def huber_loss(
         tensor(1.3125)
     """
     if not delta > 0:
-        raise RuntimeError("huber_loss does not support non-positive values for delta.")
+        raise RuntimeError(f"huber_loss does not support non-positive values for delta, got {delta}.")
     if not input.is_floating_point():
         raise RuntimeError(f"result type Float can't be cast to the desired output type {input.dtype.short}")
     if target.dtype is not input.dtype and target.is_floating_point():
@@ -223,7 +223,9 @@ def kl_div(input: Tensor, target: Tensor, reduction: str = "mean", log_target: b
         tensor(0.6931)
     """
     if not (input.dtype.is_floating_point and target.dtype.is_floating_point):
-        raise RuntimeError("kl_div: Integral inputs not supported.")
+        raise RuntimeError(
+            f"kl_div: Integral inputs not supported, got {input.dtype.short} and {target.dtype.short}; use .float()"
+        )
     if reduction == "mean":
         warnings.warn(
             "reduction: 'mean' divides by the number of elements; 'batchmean' divides by the batch size, which gives "

@@ -296,7 +296,7 @@ def gaussian_nll_loss(
     """
     if isinstance(var, (int, float)):
         if var < 0:
-            raise ValueError("var has negative entry/entries")
+            raise ValueError(f"var has negative entry/entries, got {var}")
         var = input.new_full(input.shape, float(var))
     elif var.shape != input.shape:
         if input.shape[:-1] == var.shape:

@@ -142,12 +142,12 @@ def _plan(
     kernel: Callable,
     inputs: tuple[Layout, ...],
     out: Layout,
-    places: int,
+    elements: int,
     run: int,
     sizes: tuple[int, int, int],
     p: float,
 ) -> Plan:
-    """A plan for a kernel over `places`; each task computes `run` of them."""
+    """A plan for a kernel over `elements`; each task computes `run` of them."""
     if out.size == 0:
         return Plan(out, lambda *_: None)
     signature = bind.signature(*[out] * (len(inputs) + 1), numbers=5, others=["float64"])
@@ -158,7 +158,7 @@ def _plan(
     launch = bind.launcher(
         out.device, name, specialized(kernel, **known), signature, out.dtype, n * m * (width or 1), build.FAST_REDUCTION
     )
-    return Plan(out, launch, (places // run, run, *sizes, p))
+    return Plan(out, launch, (elements // run, run, *sizes, p))
 
 
 def _x_gradient(g: object, x: object, y: object, out: object, p: float, recording: bool) -> object:

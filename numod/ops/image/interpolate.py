@@ -64,8 +64,9 @@ def resample_last_kernel(x, index, weight, out, outer, n, m, taps):
 
 
 def resample_back_kernel(g, index, weight, out, outer, n, inner, m, taps, width, blocks):
-    """out (outer, n, inner) = the gradient of x for g (outer, m, inner). A task has one of `blocks` runs of `width`
-    columns.
+    """out (outer, n, inner) = the gradient of x for g (outer, m, inner).
+
+    Each task computes one of `blocks` runs of `width` columns.
     """
     for task in parallel_range(outer * blocks):
         row, first = int64(task) // blocks, int64(task) % blocks * width

@@ -13,10 +13,9 @@ from ...kernel.specialize import specialized
 
 # multiply-adds up to which plain loops are best, and up to which `vector_groups` is
 _LOOP_WORK, _GROUP_WORK = 1 << 11, 1 << 18
-_REGISTER_ELEMENTS = 8  # elements of a vector that fill no register
-# most parts of a matrix, and least elements of a part
-_MAX_PARTS, _MIN_PART_SIZE = 8, 1 << 16
-_MIN_PART_COLUMNS = 512  # least columns of a part
+_REGISTER_ELEMENTS = 8  # elements below which a vector fills no register
+_MAX_PARTS, _MIN_PART_SIZE = 8, 1 << 16  # parts of a matrix, elements of a part
+_MIN_PART_COLUMNS = 512
 
 
 def vector_rows(factors, out, bias, batches, count, inner, v_batch, v_step, m_batch, m_step, bias_step, parts):

@@ -13,7 +13,8 @@ from ...kernel.language import cuda, float64, int64, parallel_range, real, SHARE
 from ...kernel.library.division import quotient32
 from ...kernel.library.rows import moments, gradient_sums, write_scaled, write_gradients
 from ...kernel.library.cuda_block import row_moments, block_sum
-from .normalization import BLOCK_KERNELS, Norm, composed, planes
+from .normalization import Norm, composed, planes
+from .normalization_kernels import BLOCK_KERNELS
 from ..op import Plan
 
 
@@ -44,12 +45,12 @@ def group_norm_gradient_kernel(g, x, weight, mean, rstd, out, partial, rows, cha
         row_mean, scale = mean[uintp(row)], rstd[uintp(row)]
         total, total_x = float64(0), float64(0)
         for c in range(channels):
-            a, b = gradient_sums(g, x, base + c * n, n, row_mean)
-            partial[uintp(partial_at + c)] = b * float64(scale)
-            partial[uintp(partial_at + groups * channels + c)] = a
+            sum_g, sum_gx = gradient_sums(g, x, base + c * n, n, row_mean)
+            partial[uintp(partial_at + c)] = sum_gx * float64(scale)
+            partial[uintp(partial_at + groups * channels + c)] = sum_g
             factor = float64(weight[uintp(first + c)]) if scaled != 0 else float64(1)
-            total += a * factor
-            total_x += b * factor
+            total += sum_g * factor
+            total_x += sum_gx * factor
         mean_g = real(total / float64(channels * n))
         slope = real(total_x * float64(scale) * float64(scale) / float64(channels * n))
         for c in range(channels):
@@ -83,17 +84,18 @@ def group_norm_gradient_block(g, x, weight, mean, rstd, out, partial, rows, chan
         row_mean, scale = mean[uintp(row)], rstd[uintp(row)]
         total, total_x = float64(0), float64(0)
         for c in range(channels):
-            a, b = float64(0), float64(0)
+            sum_g, sum_gx = float64(0), float64(0)
             for k in range(base + c * n + thread, base + (c + 1) * n, THREADS):
-                a += float64(g[uintp(k)])
-                b += float64(g[uintp(k)] * (x[uintp(k)] - row_mean))
-            a, b = block_sum(a, shared, thread, THREADS), block_sum(b, shared, thread, THREADS)
+                sum_g += float64(g[uintp(k)])
+                sum_gx += float64(g[uintp(k)] * (x[uintp(k)] - row_mean))
+            sum_g = block_sum(sum_g, shared, thread, THREADS)
+            sum_gx = block_sum(sum_gx, shared, thread, THREADS)
             if thread == 0:
-                partial[uintp(partial_at + c)] = b * float64(scale)
-                partial[uintp(partial_at + groups * channels + c)] = a
+                partial[uintp(partial_at + c)] = sum_gx * float64(scale)
+                partial[uintp(partial_at + groups * channels + c)] = sum_g
             factor = float64(weight[uintp(first + c)]) if scaled != 0 else float64(1)
-            total += a * factor
-            total_x += b * factor
+            total += sum_g * factor
+            total_x += sum_gx * factor
         mean_g = real(total / float64(count))
         slope = real(total_x * float64(scale) * float64(scale) / float64(count))
         for k in range(thread, count, THREADS):

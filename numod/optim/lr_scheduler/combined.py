@@ -163,7 +163,7 @@ class ReduceLROnPlateau(LRScheduler):
         eps: float = 1e-8,
     ) -> None:
         if factor >= 1.0:
-            raise ValueError("Factor should be < 1.0.")
+            raise ValueError(f"Factor should be < 1.0, got {factor}.")
         if not isinstance(optimizer, Optimizer):
             raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
         if mode not in ("min", "max"):

@@ -164,7 +164,7 @@ class LinearLR(LRScheduler):
         if not 0 < start_factor <= 1.0:
             raise ValueError("Starting multiplicative factor expected to be greater than 0 and less or equal to 1.")
         if not 0 <= end_factor <= 1.0:
-            raise ValueError("Ending multiplicative factor expected to be between 0 and 1.")
+            raise ValueError(f"Ending multiplicative factor expected to be between 0 and 1, got {end_factor}.")
         self.start_factor, self.end_factor, self.total_iters = start_factor, end_factor, total_iters
         super().__init__(optimizer, last_epoch)
 
