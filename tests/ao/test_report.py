@@ -73,3 +73,40 @@ def test_convert_keeps_floats_where_they_are_faster(capsys, monkeypatch):
     fresh = quantization.convert(quantization.prepare(_small()), measure=quantized.quantization_decisions)
     fresh.load_state_dict(quantized.state_dict())
     assert fresh(x).equal(quantized(x))
+
+
+class _Branches(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second, self.out = torch.nn.Linear(6, 8), torch.nn.Linear(8, 8), torch.nn.Linear(8, 2)
+
+    def forward(self, x):
+        x = torch.relu(self.first(x))
+        return self.out(torch.relu(self.second(x)) + x)
+
+
+@pytest.mark.filterwarnings("ignore:must run observer")
+def test_graph_mode_keeps_floats_where_they_are_faster(monkeypatch):
+    from numod.ao.quantization.quantize_fx import convert_fx, prepare_fx
+
+    def seconds(layer, x):
+        assert x.shape in ((5, 6), (5, 8)) and x.is_quantized
+        is_float = hasattr(layer, "layer")
+        return 1.0 if is_float == (x.shape == (5, 6)) else 2.0
+
+    monkeypatch.setattr(quantization.measure, "seconds", seconds)
+    torch.manual_seed(0)
+    model, x = _Branches().eval(), torch.randn(5, 6)
+    prepared = prepare_fx(model, quantization.get_default_qconfig_mapping("onednn"), (x,))
+    prepared(x)
+    quantized = convert_fx(prepared, measure=True)
+    expected = {"first": "float: int8 is not faster", "second": "int8", "out": "int8"}
+    assert quantized.quantization_decisions == expected
+    assert type(quantized.second) is torch.nn.quantized.Linear
+    assert type(quantized.first.layer) is torch.nn.Linear
+    assert (quantized(x) - model(x)).abs().max() < 0.1
+    monkeypatch.setattr(quantization.measure, "seconds", None)
+    fresh = prepare_fx(_Branches().eval(), quantization.get_default_qconfig_mapping("onednn"), (x,))
+    fresh = convert_fx(fresh, measure=expected)
+    fresh.load_state_dict(quantized.state_dict())
+    assert fresh(x).equal(quantized(x))

@@ -11,6 +11,7 @@ from ...nn import Sequential
 from ...nn.module import Module
 from ..nn.quantized import QFunctional
 from ..nn.quantized import functional as qF
+from .measure import note_shape
 from .calls import Call, CallGraph, Interception, map_tensors, tensors_in
 from .graph_patterns import ARITHMETIC, MATCHED, ON_INTEGERS, SUMS, WEIGHTED, is_leaf
 
@@ -184,6 +185,12 @@ class _Runner(Interception):
 
 class _Prepared(_Runner):
     """Observers see inputs and results."""
+
+    def enter_module(self, module: Module, args: tuple, kwargs: dict) -> tuple[tuple, dict] | None:
+        result = super().enter_module(module, args, kwargs)
+        if self.depth == 1 and not self.skipping:
+            note_shape(module, args)
+        return result
 
     def input(self, call: Call, number: int, value: Tensor) -> Tensor:
         name = call.input_observers.get(number)

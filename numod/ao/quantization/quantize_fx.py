@@ -34,7 +34,8 @@ from .graph_patterns import (
 from .observer import ReuseInputObserver
 from .qconfig_mapping import QConfigMapping
 from .quantization_mappings import DEFAULT_DYNAMIC_QUANT_MODULE_MAPPINGS, DEFAULT_QAT_MODULE_MAPPINGS
-from .quantize import swap_module
+from .measure import Measurement
+from .quantize import MEASURED, swap_module
 
 __all__ = ["convert_fx", "fuse_fx", "prepare_fx", "prepare_qat_fx"]
 
@@ -386,8 +387,13 @@ def convert_fx(
     qconfig_mapping: Any = None,
     backend_config: Any = None,
     keep_original_weights: bool = False,
+    measure: bool | dict[str, str] = False,
 ) -> GraphModule:
-    """A copy of a calibrated or trained model with integers in place of floats."""
+    """A copy of a calibrated or trained model with integers in place of floats.
+
+    `measure` is that of `convert`: with True, linear layers and convolutions that are not faster as integers stay
+    floats. The decisions are in `quantization_decisions`; passed as `measure`, they are repeated without timing.
+    """
     if not isinstance(graph_module, GraphModule) or graph_module._is_converted:
         raise RuntimeError(
             "convert_fx: expected the model that prepare_fx or prepare_qat_fx returned, got "
@@ -399,12 +405,13 @@ def convert_fx(
         _keep_floats(model.graph, qconfig_mapping)
     _set_scales(model)
     done: set[str] = set()
+    measurement = None if measure is False else Measurement(measure)
     for call in model.graph.matched:
         if call.is_skipped or (call.op == "call_module" and call.target in done):
             continue
         if call.op == "call_module":
             done.add(call.target)
-            _convert_module(model, call)
+            _convert_module(model, call, measurement)
         elif call.key in WEIGHTED and (call.is_quantized or call.is_dynamic):
             _convert_weight(model, call)
         if call.has_relu:
@@ -416,6 +423,8 @@ def convert_fx(
         del model._modules[name]
     watch_all(model, lambda path, module: path in done)
     model._is_converted = True
+    if measurement is not None:
+        model.quantization_decisions = measurement.decisions
     return model
 
 
@@ -465,15 +474,20 @@ def _needs_scale(call: Call) -> bool:
     return call.key not in ON_INTEGERS
 
 
-def _convert_module(model: GraphModule, call: Call) -> None:
-    """Replace the layer of a call by a quantized one."""
+def _convert_module(model: GraphModule, call: Call, measurement: Measurement | None) -> None:
+    """Replace the layer of a call by a quantized one, unless a measurement keeps floats."""
     layer = model.get_submodule(call.target)
     unwatch(layer)
     if call.is_quantized:
         layer.activation_post_process = model._modules[call.output_observer]
         _swap(model, call, STATIC_MODULES)
-        if model.get_submodule(call.target) is layer:
+        quantized = model.get_submodule(call.target)
+        if quantized is layer:
             del layer.activation_post_process
+        elif measurement is not None and isinstance(quantized, MEASURED):
+            chosen = measurement.choose(call.target, layer, quantized)
+            if chosen is not quantized:
+                _replace(model, call.target, chosen)
     elif call.qconfig is not None and not _is_static(call.qconfig):
         if _takes(call, layer):
             _swap(model, call, DEFAULT_DYNAMIC_QUANT_MODULE_MAPPINGS)

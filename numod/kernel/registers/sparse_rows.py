@@ -53,8 +53,8 @@ def _gathered(w: Writer, x: object, places: object) -> object:
     result = ir.Constant(w.vector, ir.Undefined)
     for lane in range(w.lanes):
         number = ir.Constant(ir.IntType(32), lane)
-        place = builder.sext(builder.extract_element(places, number), ir.IntType(64))
-        result = builder.insert_element(result, w.element_at(x, place), number)
+        target = builder.sext(builder.extract_element(places, number), ir.IntType(64))
+        result = builder.insert_element(result, w.element_at(x, target), number)
     return result
 
 
@@ -74,6 +74,6 @@ def emit_batch(w, values, columns, steps, x, order, out):
 
     sums = w.loop(0, steps, 1, [[floats.zeros] * VECTORS] * ROWS, step)
     for row in range(ROWS):
-        place = builder.sext(w.element_at(order, row), w.ir.IntType(64))
+        target = builder.sext(w.element_at(order, row), w.ir.IntType(64))
         for v in range(VECTORS):
-            floats.store(sums[row][v], out, (place, width), v * w.lanes)
+            floats.store(sums[row][v], out, (target, width), v * w.lanes)

@@ -194,14 +194,14 @@ class _Channels:
             return False
         is_padded = isinstance(layer.padding, str) or any(layer.padding)
         if is_padded and layer.padding_mode == "zeros":  # beside the border the channel is not constant
-            kept = [k for k, value in enumerate(self.values.tolist()) if value == 0]
-            self.removed, self.values = [self.removed[k] for k in kept], self.values[kept]
+            remaining = [k for k, value in enumerate(self.values.tolist()) if value == 0]
+            self.removed, self.values = [self.removed[k] for k in remaining], self.values[remaining]
         return bool(self.removed) and self.axis == 1
 
     def cut(self, layer: Module) -> None:
         """Cut the channels before a layer, which reads them."""
         every = arange(self.count)
-        kept = [k for k in every.tolist() if k not in set(self.removed)]
+        remaining = [k for k in every.tolist() if k not in set(self.removed)]
         features = every.repeat_interleave(self.repeats)
         columns = [k for k, channel in enumerate(features.tolist()) if channel not in set(self.removed)]
         values = features.new_zeros(self.count, dtype=self.values.dtype)
@@ -211,16 +211,16 @@ class _Channels:
         if layer.bias is not None or (added != 0).any():
             _set(layer, "bias", added if layer.bias is None else layer.bias + added)
         _set(layer, "weight", layer.weight[:, columns])
-        _set(self.layer, "weight", self.layer.weight[kept])
+        _set(self.layer, "weight", self.layer.weight[remaining])
         if self.layer.bias is not None:
-            _set(self.layer, "bias", self.layer.bias[kept])
+            _set(self.layer, "bias", self.layer.bias[remaining])
         for norm in self.norms:
-            norm.num_features = len(kept)
-            norm.running_mean, norm.running_var = norm.running_mean[kept], norm.running_var[kept]
+            norm.num_features = len(remaining)
+            norm.running_mean, norm.running_var = norm.running_mean[remaining], norm.running_var[remaining]
             if norm.weight is not None:
-                _set(norm, "weight", norm.weight[kept])
-                _set(norm, "bias", norm.bias[kept])
-        setattr(self.layer, "out_features" if type(self.layer) is linear.Linear else "out_channels", len(kept))
+                _set(norm, "weight", norm.weight[remaining])
+                _set(norm, "bias", norm.bias[remaining])
+        setattr(self.layer, "out_features" if type(self.layer) is linear.Linear else "out_channels", len(remaining))
         setattr(layer, "in_features" if type(layer) is linear.Linear else "in_channels", len(columns))
 
 

@@ -45,11 +45,11 @@ def pack_groups(weight, packed, counts, starts, rows, inner, capacity, *, LANES)
     for k in range(inner + 1):
         starts[uintp(k + 1)] += starts[uintp(k)]
     for row in range(rows):
-        place = starts[uintp(counts[uintp(row)])]
-        packed[uintp(order_at + place)] = row
-        starts[uintp(counts[uintp(row)])] = place + 1
-    for place in range(rows, groups * LANES):
-        packed[uintp(order_at + place)] = place
+        position = starts[uintp(counts[uintp(row)])]
+        packed[uintp(order_at + position)] = row
+        starts[uintp(counts[uintp(row)])] = position + 1
+    for position in range(rows, groups * LANES):
+        packed[uintp(order_at + position)] = position
     for group in range(groups):
         packed[uintp(1 + group)] = total
         total += counts[uintp(packed[uintp(order_at + min(group * LANES + LANES, rows) - 1)])]
@@ -58,9 +58,9 @@ def pack_groups(weight, packed, counts, starts, rows, inner, capacity, *, LANES)
     if total <= capacity:
         for e in range(total * LANES):
             packed[uintp(columns_at + e)], packed[uintp(values_at + e)] = 0, 0
-        for place in range(rows):
-            row = int64(packed[uintp(order_at + place)])
-            at = int64(packed[uintp(1 + place // LANES)]) * LANES + place % LANES
+        for position in range(rows):
+            row = int64(packed[uintp(order_at + position)])
+            at = int64(packed[uintp(1 + position // LANES)]) * LANES + position % LANES
             for k in range(inner):
                 value = weight[uintp(row * inner + k)]
                 if value != 0.0:
@@ -79,12 +79,12 @@ def dense_rows(x, weight, out, batch, rows, inner):
 
 
 def sparse_product(
-    x, weight, bias, packed, out, turned, product, batch, rows, inner, capacity,
+    x, weight, bias, packed, out, x_columns, product, batch, rows, inner, capacity,
     *, HAS_BIAS, IS_ROW, LANES, WIDTH, dense,
 ):  # fmt: skip
     """out (batch, rows) = x (batch, inner) @ packed weight (rows, inner).T + bias.
 
-    Scratch: for each WIDTH rows of x, turned (inner, WIDTH) and product (groups * LANES, WIDTH).
+    Scratch: for each WIDTH rows of x, x_columns (inner, WIDTH) and product (groups * LANES, WIDTH).
     """
     groups = (rows + LANES - 1) // LANES
     order_at, chunks = groups + 2, (batch + WIDTH - 1) // WIDTH
@@ -101,19 +101,19 @@ def sparse_product(
                     packed, values_at + first * LANES, packed, columns_at + first * LANES,
                     int64(packed[uintp(2 + group)]) - first, x, 0, product, group * LANES, rows - group * LANES,
                 )  # fmt: skip
-                for place in range(group * LANES, min(group * LANES + LANES, rows)):
-                    out[uintp(packed[uintp(order_at + place)])] = product[uintp(place)]
+                for position in range(group * LANES, min(group * LANES + LANES, rows)):
+                    out[uintp(packed[uintp(order_at + position)])] = product[uintp(position)]
             else:
-                i, turned_at = int64(task) * WIDTH, int64(task) * WIDTH * inner
+                i, x_columns_at = int64(task) * WIDTH, int64(task) * WIDTH * inner
                 product_at, count = int64(task) * WIDTH * groups * LANES, min(WIDTH, batch - int64(task) * WIDTH)
-                transpose(x, i * inner, inner, count, inner, turned, turned_at, WIDTH, LANES)
+                transpose(x, i * inner, inner, count, inner, x_columns, x_columns_at, WIDTH, LANES)
                 for group in range(groups):
                     first = int64(packed[uintp(1 + group)])
                     steps = int64(packed[uintp(2 + group)]) - first
                     for row in range(0, LANES, ROWS):
                         sparse_batch(
                             packed, values_at + first * LANES + row, packed, columns_at + first * LANES + row, steps,
-                            turned, turned_at, packed, order_at + group * LANES + row, product, product_at,
+                            x_columns, x_columns_at, packed, order_at + group * LANES + row, product, product_at,
                         )  # fmt: skip
                 transpose(product, product_at, WIDTH, rows, count, out, i * rows, rows, LANES)
     if HAS_BIAS:

@@ -59,13 +59,13 @@ class Net(nn.Module):
         return self.out(self.drop(self.third(x).flatten(1)))
 
 
-@pytest.mark.parametrize("kept", [1, 4])
-def test_convolutions_with_all_between(kept):
+@pytest.mark.parametrize("remaining", [1, 4])
+def test_convolutions_with_all_between(remaining):
     torch.manual_seed(1)
-    model = pruned(statistics(Net()), ["first", "second", "third"], 1 - kept / 8)
+    model = pruned(statistics(Net()), ["first", "second", "third"], 1 - remaining / 8)
     small = same(model, torch.randn(2, 3, 10, 10))
-    assert small.first.weight.shape == (kept, 3, 3, 3) and small.bn.running_mean.shape == (kept,)
-    assert small.second.weight.shape[1] == kept and small.out.in_features < model.out.in_features
+    assert small.first.weight.shape == (remaining, 3, 3, 3) and small.bn.running_mean.shape == (remaining,)
+    assert small.second.weight.shape[1] == remaining and small.out.in_features < model.out.in_features
     assert small.third.weight.shape[1] == small.second.weight.shape[0] < 6
     compiled = torch.compile(small, options={"freezing": True})
     with torch.no_grad():
