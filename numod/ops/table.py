@@ -11,7 +11,7 @@ from ..kernel.expression import Formula
 from .pointwise import pointwise, rows
 
 NUMBER, INTEGER, FLOAT = "uif", "bui", "f"  # kinds of dtypes that a row accepts
-ANY = "buwif"  # also uint16, uint32 and uint64, in the rows where PyTorch accepts them
+ALL_REAL = "buwif"  # also uint16, uint32 and uint64, in the rows where PyTorch accepts them
 NAN = float("nan")
 
 
@@ -104,7 +104,7 @@ def zero(g):
 
 add = pointwise("add", "x + y", dx=lambda g: g, dy=lambda g: g, complex=True)
 sub = pointwise("sub", "x - y", dx=lambda g: g, dy=lambda g: -g, accepts=NUMBER, complex=True)
-mul = pointwise("mul", "x * y", dx=lambda g, y: g * y, dy=lambda g, x: g * x, complex=True, accepts=ANY)
+mul = pointwise("mul", "x * y", dx=lambda g, y: g * y, dy=lambda g, x: g * x, complex=True, accepts=ALL_REAL)
 div = pointwise(
     "div",
     "x / y",
@@ -225,10 +225,10 @@ inverse_deviation = pointwise("inverse_deviation", lambda var, weight, eps: weig
 
 # ---- copies and constants
 
-copy = pointwise("copy", "x", dx=lambda g: g, complex=True, accepts=ANY)
-row_major = pointwise("row_major", "x", dx=lambda g: g, keeps_order=False, complex=True, accepts=ANY)
+copy = pointwise("copy", "x", dx=lambda g: g, complex=True, accepts=ALL_REAL)
+row_major = pointwise("row_major", "x", dx=lambda g: g, keeps_order=False, complex=True, accepts=ALL_REAL)
 index = pointwise("index", "index", inputs=())
-fill = pointwise("fill", lambda value: value, complex=True, accepts=ANY)
+fill = pointwise("fill", lambda value: value, complex=True, accepts=ALL_REAL)
 arange = pointwise("arange", lambda start, step: start + step * index())
 linspace = pointwise(
     "linspace",
@@ -237,8 +237,8 @@ linspace = pointwise(
 
 # ---- comparison and logic
 
-eq = pointwise("eq", "x == y", result="bool", complex=True, accepts=ANY)
-ne = pointwise("ne", "x != y", result="bool", complex=True, accepts=ANY)
+eq = pointwise("eq", "x == y", result="bool", complex=True, accepts=ALL_REAL)
+ne = pointwise("ne", "x != y", result="bool", complex=True, accepts=ALL_REAL)
 lt = pointwise("lt", "x < y", result="bool")
 le = pointwise("le", "x <= y", result="bool")
 gt = pointwise("gt", "x > y", result="bool")
@@ -247,14 +247,14 @@ logical_and = pointwise("logical_and", "x & y", result="bool", conditions=("x", 
 logical_or = pointwise("logical_or", "x | y", result="bool", conditions=("x", "y"), complex=True)
 logical_xor = pointwise("logical_xor", "x ^ y", result="bool", conditions=("x", "y"), complex=True)
 logical_not = pointwise("logical_not", "not x", result="bool", conditions=("x",), complex=True)
-isnan = pointwise("isnan", "x != x", result="bool", complex=True, accepts=ANY)
-isfinite = pointwise("isfinite", "x - x == x - x", integer="x == x", result="bool", complex=True, accepts=ANY)
+isnan = pointwise("isnan", "x != x", result="bool", complex=True, accepts=ALL_REAL)
+isfinite = pointwise("isfinite", "x - x == x - x", integer="x == x", result="bool", complex=True, accepts=ALL_REAL)
 isinf = pointwise(
-    "isinf", lambda x: logical_not(isfinite(x)) & (x == x), result="bool", complex="complex_isinf(x)", accepts=ANY
+    "isinf", lambda x: logical_not(isfinite(x)) & (x == x), result="bool", complex="complex_isinf(x)", accepts=ALL_REAL
 )
-isposinf = pointwise("isposinf", lambda x: isinf(x) & (x > 0), result="bool", accepts=ANY)
-isneginf = pointwise("isneginf", lambda x: isinf(x) & (x < 0), result="bool", accepts=ANY)
-signbit = pointwise("signbit", "copysign(real(1.0), x) < 0", integer="x < 0", result="bool", accepts=ANY)
+isposinf = pointwise("isposinf", lambda x: isinf(x) & (x > 0), result="bool", accepts=ALL_REAL)
+isneginf = pointwise("isneginf", lambda x: isinf(x) & (x < 0), result="bool", accepts=ALL_REAL)
+signbit = pointwise("signbit", "copysign(real(1.0), x) < 0", integer="x < 0", result="bool", accepts=ALL_REAL)
 where = pointwise(
     "where",
     "x if condition else y",
@@ -263,7 +263,7 @@ where = pointwise(
     dy=lambda g, condition: where(condition, 0.0, g),
     complex=True,
     fitting=True,
-    accepts=ANY,
+    accepts=ALL_REAL,
 )
 bitwise_and = pointwise("bitwise_and", "x & y", accepts=INTEGER + "w")
 bitwise_or = pointwise("bitwise_or", "x | y", accepts=INTEGER + "w")
@@ -580,7 +580,7 @@ randint = pointwise(
     "randint",
     lambda seed, offset, low, span: low + random_below(seed, offset, span),
     integers=("seed", "offset", "span"),
-    accepts=ANY,
+    accepts=ALL_REAL,
 )
 bernoulli = pointwise(
     "bernoulli",

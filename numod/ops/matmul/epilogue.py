@@ -122,7 +122,7 @@ class _Written:
     bias: str
     starts: tuple[str, ...]
     loop: tuple[str, ...]
-    parameters: tuple[str, ...]
+    names: tuple[str, ...]
     prologue: tuple[str, ...]
 
 
@@ -138,7 +138,7 @@ def _inlined(written: _Written, source: str) -> str:
             outlined.append(function)
         return starts + loop
 
-    text = inlined_call(source, "EPILOGUE", statements, written.parameters, written.prologue)
+    text = inlined_call(source, "EPILOGUE", statements, written.names, written.prologue)
     return "".join(outlined) + text
 
 
