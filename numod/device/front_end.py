@@ -68,9 +68,7 @@ def compiled(state: object) -> object | None:
             except _Returned as returned:
                 state.return_type = returned.kind
                 _lower(state)
-        except (Unsupported, errors.NumbaError, NotImplementedError) as error:
-            import os,sys  # DEBUG
-            if os.environ.get("W43"): print("FALLBACK", state.func_id.func_qualname, type(error).__name__, str(error)[:300], file=sys.stderr)  # DEBUG
+        except (Unsupported, errors.NumbaError, NotImplementedError):
             state.func_ir = state.typemap = state.calltypes = state.return_type = None
             state.library = library
             return None
@@ -252,12 +250,13 @@ class _Walk:
 
     def set_element(self, array: tuple, index: tuple, value: tuple) -> None:
         kinds = array[0], index[0], value[0]
-        signature = self.signature(("set", *kinds), lambda: self.typing.resolve_setitem(*kinds))
-        implementation = self.context.get_function(operator.setitem, signature)
-        implementation(
-            self.builder,
-            (array[1], self.cast(index, signature.args[1]), self.cast(value, signature.args[2])),
-        )
+        if kinds not in self.numba.signatures:
+            self.numba.signatures[kinds] = self.typing.resolve_setitem(*kinds)
+        signature = self.numba.signatures[kinds]
+        if signature is None:
+            raise Unsupported("assignment to an element")
+        targets = signature.args
+        self.call(operator.setitem, [(kind, self.cast(x, kind)) for x, kind in zip((array, index, value), targets)])
 
     def augmented(self, node: ast.AugAssign) -> None:
         function = self.operator(_BINARY, node.op)
@@ -272,6 +271,10 @@ class _Walk:
             raise Unsupported("augmented assignment")
 
     def if_statement(self, node: ast.If) -> None:
+        truth = _truth(node.test)
+        if truth is not None:
+            self.block(node.body if truth else node.orelse)
+            return
         yes, no, end = (self.builder.append_basic_block() for _ in range(3))
         self.branch(node.test, yes, no)
         before, ends = self.known, []
@@ -353,10 +356,9 @@ class _Walk:
         kind = signature.args[0]
         zero, one = context.get_constant(kind, 0), context.get_constant(kind, 1)
         start, stop, step = {1: (zero, *arguments, one), 2: (*arguments, one), 3: tuple(arguments)}[len(arguments)]
-        count = self.trip_count(kind, start, stop, step)
         counter, iterator = (self.numba.cgutils.alloca_once(builder, start.type) for _ in range(2))
         builder.store(start, iterator)
-        builder.store(count, counter)
+        self.store_count(counter, kind, start, stop, step)
         test, body, end = (builder.append_basic_block() for _ in range(3))
         builder.branch(test)
         builder.position_at_end(test)
@@ -366,31 +368,41 @@ class _Walk:
         builder.position_at_end(body)
         value = builder.load(iterator)
         builder.store(builder.sub(remaining, one, flags=["nsw"]), counter)
-        builder.store(builder.add(value, step), iterator)
+        # Without an overflow, LLVM knows that an index of a loop from 0 is not negative. The last sum, which may overflow,
+        # is not read.
+        is_known = kind.signed and isinstance(step, ir.Constant)
+        builder.store(builder.add(value, step, flags=["nsw"] if is_known else []), iterator)
         self.known = dict(loop.start)
         self.assign_name(node.target.id, (kind, value))
         self.loop_statements(loop, node.body)
 
-    def trip_count(self, kind: object, start: object, stop: object, step: object) -> object:
-        """The number of iterations of a loop over a range, computed as Numba does."""
+    def store_count(self, counter: object, kind: object, start: object, stop: object, step: object) -> None:
+        """Store the number of iterations of a loop over a range, computed as Numba does.
+
+        By branches: LLVM knows then that an index of a loop from 0 is not negative.
+        """
         builder, zero, one = self.builder, self.context.get_constant(kind, 0), self.context.get_constant(kind, 1)
         difference = builder.sub(stop, start)
         is_positive = builder.icmp_signed(">", difference, zero)
         fixed = step.constant if isinstance(step, self.numba.ir.Constant) else 0
-        if fixed == 1:
-            return builder.select(is_positive, difference, zero)
         if fixed > 0:
-            rest, sign_differs = builder.srem(difference, step), builder.not_(is_positive)
+            is_empty = builder.not_(is_positive)
         else:
-            step_is_positive = builder.icmp_signed(">", step, zero)
-            sign_differs = builder.xor(is_positive, step_is_positive)
+            is_empty = builder.xor(is_positive, builder.icmp_signed(">", step, zero))
             with self.numba.cgutils.if_unlikely(builder, builder.icmp_unsigned("==", step, zero)):
                 error = ValueError, ("range() arg 3 must not be zero",)
                 self.context.call_conv.return_user_exc(builder, *error)
-            rest = builder.srem(difference, step)
-            rest = builder.select(is_positive, rest, builder.neg(rest))
-        uneven = builder.select(builder.icmp_signed(">", rest, zero), one, zero)
-        return builder.select(sign_differs, zero, builder.add(builder.sdiv(difference, step), uneven))
+        with builder.if_else(is_empty) as (empty, full):
+            with empty:
+                builder.store(zero, counter)
+            with full:
+                count = difference
+                if fixed != 1:
+                    rest = builder.srem(difference, step)
+                    rest = rest if fixed > 0 else builder.select(is_positive, rest, builder.neg(rest))
+                    uneven = builder.select(builder.icmp_signed(">", rest, zero), one, zero)
+                    count = builder.add(builder.sdiv(difference, step), uneven)
+                builder.store(count, counter)
 
     def return_statement(self, node: ast.Return) -> None:
         self.give_back(node.value)
@@ -398,7 +410,9 @@ class _Walk:
     def give_back(self, node: ast.expr | None) -> None:
         """Return the value of a node."""
         none = self.types.none
-        value = (none, self.context.get_constant_generic(self.builder, none, None)) if node is None else self.value(node)
+        value = (
+            (none, self.context.get_constant_generic(self.builder, none, None)) if node is None else self.value(node)
+        )
         self.returned.append(value[0])
         if value[0] == self.result or self.typing.can_convert(value[0], self.result) is not None:
             raw = self.context.get_return_value(self.builder, self.result, self.cast(value, self.result))
@@ -411,8 +425,11 @@ class _Walk:
 
     def branch(self, node: ast.expr, yes: object, no: object) -> None:
         """Jump to one of two blocks."""
-        if type(node) is ast.BoolOp:
-            *first, last = node.values
+        truth = _truth(node)
+        if truth is not None:
+            self.builder.branch(yes if truth else no)
+        elif type(node) is ast.BoolOp:
+            *first, last = _undecided(node)
             for part in first:
                 following = self.builder.append_basic_block()
                 if type(node.op) is ast.And:
@@ -444,13 +461,18 @@ class _Walk:
 
     def combined(self, node: ast.BoolOp) -> tuple:
         """The value of `and` or `or` of bools."""
+        truth, parts = _truth(node), _undecided(node)
+        if truth is not None:
+            raise Unsupported("a condition that is a constant")
+        if len(parts) == 1:
+            return self.value(parts[0])
         end, incoming = self.builder.append_basic_block(), []
-        for part in node.values:
+        for part in parts:
             kind, raw = self.value(part)
             if kind != self.types.boolean:
                 raise Unsupported("and, or of numbers")
             incoming.append((raw, self.builder.block))
-            if part is node.values[-1]:
+            if part is parts[-1]:
                 self.builder.branch(end)
             else:
                 following = self.builder.append_basic_block()
@@ -528,6 +550,9 @@ class _Walk:
         return self.call(self.operator(_COMPARISONS, node.ops[0]), [left, right])
 
     def conditional(self, node: ast.IfExp) -> tuple:
+        truth = _truth(node.test)
+        if truth is not None:
+            return self.value(node.body if truth else node.orelse)
         yes, no, end = (self.builder.append_basic_block() for _ in range(3))
         self.branch(node.test, yes, no)
         values = []
@@ -610,25 +635,15 @@ class _Walk:
         if len(targets) != len(values) or signature.recvr is not None:
             raise Unsupported("default arguments")
         arguments = [self.cast(value, kind) for value, kind in zip(values, targets)]
-        return signature, [self.numba.cgutils.make_anonymous_struct(self.builder, arguments)] if takes_tuple else arguments
+        return signature, [
+            self.numba.cgutils.make_anonymous_struct(self.builder, arguments)
+        ] if takes_tuple else arguments
 
     def function_type(self, function: object) -> object:
         kind = self.typing.resolve_value_type(function)
         if not isinstance(kind, (self.types.BaseFunction, self.types.NumberClass, self.types.Dispatcher)):
             raise Unsupported("a call of something that is not a function")
         return kind
-
-    def signature(self, key: tuple | None, find: Callable) -> object:
-        """A signature, remembered under a key."""
-        memory = self.numba.signatures
-        found = memory.get(key) if key is not None else None
-        if found is None:
-            found = find()
-            if found is None:
-                raise Unsupported("no signature")
-            if key is not None:
-                memory[key] = found
-        return found
 
     def cast(self, value: tuple, kind: object) -> object:
         return value[1] if value[0] == kind else self.context.cast(self.builder, value[1], value[0], kind)
@@ -641,6 +656,26 @@ class _Walk:
 
 def _is_same(value: tuple, other: tuple | None) -> bool:
     return other is not None and value[0] == other[0] and value[1] is other[1]
+
+
+def _truth(node: ast.expr) -> bool | None:
+    """Whether a condition holds, if constants in it decide that; else None."""
+    if type(node) is ast.Constant:
+        return bool(node.value)
+    if type(node) is ast.UnaryOp and type(node.op) is ast.Not:
+        truth = _truth(node.operand)
+        return None if truth is None else not truth
+    if type(node) is ast.BoolOp:
+        decisive, truths = type(node.op) is ast.Or, [*map(_truth, node.values)]
+        first = truths.index(decisive) if decisive in truths else len(truths)
+        if None not in truths[:first]:
+            return decisive if first < len(truths) else not decisive
+    return None
+
+
+def _undecided(node: ast.BoolOp) -> list[ast.expr]:
+    """The parts of `and` or `or` without those that do not matter, as in `1 and x`."""
+    return [part for part in node.values[:-1] if _truth(part) is not (type(node.op) is ast.And)] + node.values[-1:]
 
 
 def _folded(node: ast.expr) -> int | float | None:
