@@ -66,7 +66,7 @@ def library_class() -> type:
             part = copy.copy(self)
             part._final_module, part._codegen = module, generator
             with Span("optimise", "LLVM: optimise", self.name):
-                optimise(module, generator)
+                super(Library, part)._optimize_final_module()
             names = tuple(function.name for function in module.functions if not function.is_declaration)
             code = emit(part), names
 
@@ -113,21 +113,6 @@ def unoptimised_library_class() -> type:
             self._finalized = True
 
     return Library
-
-
-def optimise(module: object, generator: object) -> None:
-    """Run LLVM's passes. First, loops are brought into the form that its loop vectoriser needs.
-
-    Level 3, Numba's default, takes a fifth longer: it also copies loops for conditions that do not change in them.
-    """
-    from numba import config
-
-    options = {"loop_vectorize": generator._loopvect, "slp_vectorize": False, "opt": generator._opt_level}
-    for passes, builder in (
-        generator._module_pass_manager(**options, cost="cheap"),
-        generator._module_pass_manager(opt=min(int(config.OPT), 2)),
-    ):
-        passes.run(module, builder)
 
 
 def emit(library: object) -> bytes:

@@ -3,7 +3,8 @@ once.
 
 Most of the compile time is spent in Python, on type inference and on generating LLVM IR. Kernels are loops over flat
 arrays and numbers, without closures, array expressions, generators or reference counting, so half of Numba's passes do
-nothing. `replacements` has faster forms of some of Numba's functions, `code_library` LLVM's part.
+nothing. `front_end` replaces most of the others by one walk over the syntax tree. `replacements` has faster forms of
+some of Numba's functions, `code_library` LLVM's part.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ def compiled(state: object) -> object | None:
     """Numba's compile result of the function of a compilation; None if Numba's own passes are needed."""
     function = state.func_id.func
     code = function.__code__
-    if state.flags.debuginfo or code.co_freevars or not code.co_filename.startswith(_START):
+    if code.co_freevars or not code.co_filename.startswith(_START):
         return None
     tree = _definition(code)
     if tree is None:
@@ -106,7 +106,9 @@ def _native_lowering() -> type:
         def lower_normal_function(self, fndesc: object) -> None:
             self.setup_function(fndesc)
             self.extract_function_arguments()
+            self.pre_lower()  # these two are for line numbers
             Statements(self).write()
+            self.post_lower()
 
     class WalkingNativeLowering(NativeLowering):
         lowering_class = WalkingLower

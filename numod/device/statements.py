@@ -49,6 +49,7 @@ class Statements(Expressions):
             progress.checkpoint()
             if self.known is None:
                 return
+            self.lower.debuginfo.mark_location(self.builder, statement.lineno)
             write = _STATEMENTS.get(type(statement))
             if write is None:
                 raise Unsupported(type(statement).__name__)
