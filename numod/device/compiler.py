@@ -3,7 +3,8 @@ once.
 
 Most of the compile time is spent in Python, on type inference and on generating LLVM IR. Kernels are loops over flat
 arrays and numbers, without closures, array expressions, generators or reference counting, so half of Numba's passes do
-nothing. `replacements` has faster forms of some of Numba's functions, `code_library` LLVM's part.
+nothing. `front_end` replaces most of the others by one walk over the syntax tree. `replacements` has faster forms of
+some of Numba's functions, `code_library` LLVM's part.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from . import code_library, phases, replacements, target
+from . import code_library, front_end, phases, replacements, target
 from .phases import Span
 
 _SKIPPED_PASSES = (  # skipped passes: array expressions, closures, `with`, literal_unroll, inlining by Numba
@@ -96,11 +97,24 @@ def _globals_read(code: types.CodeType) -> set[str]:
 def pipeline(apart: bool = False) -> type:
     """Numba's compiler without the passes that kernels do not need; `apart` for functions compiled separately."""
     from numba.core.compiler import Compiler, DefaultPassBuilder
+    from numba.core import bytecode
+    from numba.core.targetconfig import ConfigStack
 
     class KernelCompiler(Compiler):
-        def define_pipelines(self) -> list:
+        def compile_extra(self, function: Callable) -> object:
+            self.state.func_id = bytecode.FunctionIdentity.from_function(function)
+            self.state.lifted, self.state.lifted_from = (), None
+            self._choose_library()
+            with ConfigStack().enter(self.state.flags.copy()):
+                result = front_end.compiled(self.state)
+            return super().compile_extra(function) if result is None else result
+
+        def _choose_library(self) -> None:
             if apart:
                 self.state.library = code_library.separate_library(self.state.func_id.func_qualname)
+
+        def define_pipelines(self) -> list:
+            self._choose_library()
             builder = DefaultPassBuilder.define_nopython_pipeline(self.state)
             skipped = _SKIPPED_PASSES if self.state.flags.nrt else (*_SKIPPED_PASSES, _ENDS_LIVES)
             builder.passes = [entry for entry in builder.passes if entry[0].name() not in skipped]

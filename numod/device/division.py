@@ -42,7 +42,7 @@ def divide() -> Callable:
 
 
 def _divide(compiled: object, context: object, builder: object, signature: object, values: list) -> object:
-    """Code that calls the compiled part directly for one thread or iteration; else the threads call `_share`."""
+    """Code that calls `_share` directly, for one thread or iteration; else the threads call it."""
     from llvmlite import ir
     from numba.core import cgutils
 
@@ -52,7 +52,7 @@ def _divide(compiled: object, context: object, builder: object, signature: objec
         if HALF_REGISTERS.encode() in compiled.library.get_function(compiled.fndesc.llvm_func_name).attributes
         else set()
     )
-    set.update(builder.function.attributes, half)  # LLVM inlines the part into both
+    set.update(builder.function.attributes, half)
     _, n, threads, arguments = values
     sources, targets = signature.args[3], compiled.signature.args[2:]
     captured = [
@@ -62,17 +62,20 @@ def _divide(compiled: object, context: object, builder: object, signature: objec
     integer, pointer = ir.IntType(64), ir.IntType(8).as_pointer()
     shares = builder.mul(threads, integer(workers.SHARES_PER_THREAD))
     shares = builder.select(builder.icmp_signed("<", n, shares), n, shares)
-    one = [builder.icmp_signed("<=", count, integer(1)) for count in (threads, n)]
-    with builder.if_else(builder.or_(*one)) as (alone, shared):
-        with alone:
-            context.call_internal_no_propagate(builder, compiled.fndesc, compiled.signature, [integer(0), n, *captured])
-        with shared:
-            data = cgutils.alloca_once_value(builder, cgutils.pack_struct(builder, [n, shares, *captured]))
+    alone = builder.or_(*[builder.icmp_signed("<=", count, integer(1)) for count in (threads, n)])
+    # one share is the whole loop: LLVM has to optimise the loop only once
+    shares = builder.select(alone, integer(1), shares)
+    data = cgutils.alloca_once_value(builder, cgutils.pack_struct(builder, [n, shares, *captured]))
+    share = _share(compiled, context, builder.module, data.type)
+    set.update(share.attributes, half)
+    data = builder.bitcast(data, pointer)
+    with builder.if_else(alone) as (here, apart):
+        with here:
+            builder.call(share, [data, integer(0)])
+        with apart:
             kind = ir.FunctionType(ir.VoidType(), [pointer, pointer, integer, integer])
             launch = cgutils.get_or_insert_function(builder.module, kind, "numod_divide")
-            share = _share(compiled, context, builder.module, data.type)
-            set.update(share.attributes, half)
-            builder.call(launch, [builder.bitcast(share, pointer), builder.bitcast(data, pointer), shares, threads])
+            builder.call(launch, [builder.bitcast(share, pointer), data, shares, threads])
     return context.get_dummy_value()
 
 

@@ -16,8 +16,8 @@ from time import perf_counter_ns
 PHASES = {  # in the order in which a kernel goes through them
     "import": "importing Numba, and starting its compiler",
     "source": "writing the kernel's text, and reading it into Numba's representation",
-    "typing": "Numba's type inference",
-    "lowering": "Numba's translation to LLVM's representation",
+    "typing": "Numba's type inference, where its own passes compile a function",
+    "lowering": "translation to LLVM's representation, by the walk of `front_end` with the types",
     "optimise": "LLVM's optimisation",
     "emit": "LLVM's generation of machine code",
     "link": "linking the functions that a kernel calls",

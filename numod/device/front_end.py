@@ -1,0 +1,116 @@
+"""A short front end of Numba's compiler for the functions of kernels.
+
+Numba reads bytecode into its own representation, rewrites that a dozen times, infers types by iteration, and only then
+writes LLVM's instructions. Kernels are structured code over flat arrays and numbers, whose variables keep their type.
+So one walk over the syntax tree infers the types and writes the instructions. What an operator, a cast or a function
+call means is asked of Numba (its signatures and its code for them), so the results are the same. A function with
+anything that this walk does not have is left to Numba's own passes (`compiled` returns None).
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import linecache
+from types import CodeType, FunctionType
+
+from . import phases
+from .expressions import Unsupported
+from .statements import Returned, Statements
+
+_START = "<numod "  # how the file names of kernels start
+
+
+def compiled(state: object) -> object | None:
+    """Numba's compile result of the function of a compilation; None if Numba's own passes are needed."""
+    function = state.func_id.func
+    code = function.__code__
+    if code.co_freevars or not code.co_filename.startswith(_START):
+        return None
+    tree = _definition(code)
+    if tree is None:
+        return None
+    from numba.core import errors, ir, types
+
+    names = code.co_varnames[: code.co_argcount]
+    library = state.library
+    location = ir.Loc(code.co_filename, code.co_firstlineno)
+    state.func_ir = _Outline(state.func_id, names, location, function, tree)
+    state.typemap = {f"arg.{name}": kind for name, kind in zip(names, state.args)}
+    state.calltypes = {}
+    state.return_type = types.none
+    with phases.Span("lowering", "translate", state.func_id.func_qualname):
+        try:
+            try:
+                _lower(state)
+            except Returned as returned:
+                state.return_type = returned.kind
+                _lower(state)
+        except (Unsupported, errors.NumbaError, NotImplementedError):
+            state.func_ir = state.typemap = state.calltypes = state.return_type = None
+            state.library = library
+            return None
+        _back_end()().run_pass(state)
+    return state.cr
+
+
+def _lower(state: object) -> None:
+    _native_lowering()().run_pass(state)
+
+
+@functools.lru_cache(maxsize=16)
+def _definitions(text: str) -> dict[tuple[str, int], ast.FunctionDef]:
+    """The functions in the text of a kernel, by name and first line."""
+    functions = [node for node in ast.parse(text).body if type(node) is ast.FunctionDef]
+    return {
+        (function.name, min([function.lineno, *(line.lineno for line in function.decorator_list)])): function
+        for function in functions
+    }
+
+
+def _definition(code: CodeType) -> ast.FunctionDef | None:
+    """The syntax tree of a kernel's function; None if its text is not kept."""
+    return _definitions("".join(linecache.getlines(code.co_filename))).get((code.co_name, code.co_firstlineno))
+
+
+class _Outline:
+    """What Numba's lowering reads of a function's representation."""
+
+    generator_info = None
+
+    def __init__(
+        self, func_id: object, names: tuple[str, ...], loc: object, function: FunctionType, tree: ast.FunctionDef
+    ) -> None:
+        self.func_id, self.arg_names, self.loc, self.function, self.tree = func_id, names, loc, function, tree
+        self.blocks = {0: None}
+
+
+@functools.cache
+def _back_end() -> type:
+    from numba.core.typed_passes import NoPythonBackend
+
+    return NoPythonBackend
+
+
+@functools.cache
+def _native_lowering() -> type:
+    from numba.core.lowering import Lower
+    from numba.core.typed_passes import NativeLowering
+
+    class WalkingLower(Lower):
+        """Numba's lowering of a function, by a walk over its syntax tree."""
+
+        def init(self) -> None:
+            pass
+
+        def lower_normal_function(self, fndesc: object) -> None:
+            self.setup_function(fndesc)
+            self.extract_function_arguments()
+            self.pre_lower()  # these two are for line numbers
+            Statements(self).write()
+            self.post_lower()
+
+    class WalkingNativeLowering(NativeLowering):
+        lowering_class = WalkingLower
+
+    return WalkingNativeLowering
