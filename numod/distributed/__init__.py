@@ -17,7 +17,7 @@ from .collectives import (
     reduce_scatter_single, reduce_scatter_tensor, scatter,
 )  # fmt: skip
 from .comm_hooks import BuiltinCommHookType, GradBucket
-from .default_store import rendezvous
+from .rendezvous import rendezvous
 from .engine import launched_size
 from .environment import set_variables
 from .errors import DistBackendError, DistError, DistNetworkError, DistStoreError, QueueEmptyError

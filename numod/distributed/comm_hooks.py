@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from enum import Enum
+from importlib import import_module
 from typing import Any
 
 from ..core.tensor import Tensor
@@ -107,3 +108,10 @@ fp16_compress_wrapper, bf16_compress_wrapper = (
     _wrapping(float16, "fp16_compress_wrapper"), _wrapping(bfloat16, "bf16_compress_wrapper"),
 )  # fmt: skip
 BUILTIN = {BuiltinCommHookType.ALLREDUCE: allreduce_hook, BuiltinCommHookType.FP16_COMPRESS: fp16_compress_hook}
+
+
+def __getattr__(name: str) -> object:
+    """PyTorch's module `powerSGD_hook`, whose names have no implementation."""
+    if name != "powerSGD_hook":
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    return import_module("numod.distributed.algorithms.ddp_comm_hooks.powerSGD_hook")

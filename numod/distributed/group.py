@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, urlparse
 
 from . import engine
 from .board import SLOTS, Board
-from .default_store import default_store
+from .rendezvous import default_store
 from .environment import limit_threads
 from .errors import INSTALL
 from .stores import PrefixStore, Store

@@ -8,7 +8,7 @@ import pytest
 from ranks import on_ranks
 
 import numod.distributed as dist
-from numod.distributed.default_store import default_store, rendezvous
+from numod.distributed.rendezvous import default_store, rendezvous
 from numod.distributed.group import _get_default_store, current
 
 
