@@ -210,9 +210,10 @@ def direct_convolution(
                 image_words[uintp(start + k)] = around
     lines = images * out_height
     for worker in parallel_range(workers):
-        for row in range(int64(worker) * lines // workers, (int64(worker) + 1) * lines // workers):
-            top = (row // out_height * tall + row % out_height * step_y) * line
-            for panel in range(panels):
+        # panels are the outer loop: the filters of deep layers are larger than their images
+        for panel in range(panels):
+            for row in range(int64(worker) * lines // workers, (int64(worker) + 1) * lines // workers):
+                top = (row // out_height * tall + row % out_height * step_y) * line
                 for column in range(0, out_width, TILE_ROWS):
                     byte_rows(
                         image_words, top + column * step_x * pixel_words, step_x * pixel_words, gap_y * line, right,
