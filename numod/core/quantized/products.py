@@ -17,6 +17,7 @@ from ...ops import quantize as rows
 from ...ops.convolution.int8 import byte_convolution
 from ...ops.matmul import int8_linear
 from ...ops.matmul.int8 import byte_product
+from ...ops.op import Op
 from ...ops.sequence import int8_layer
 from ..apply import apply
 from ..listeners import listeners
@@ -102,11 +103,17 @@ def linear(op: Layer, x: Tensor, weight: Tensor, others: tuple, parameters: tupl
     """
     if listeners or x.device.type != "cpu":
         return apply(op, (x, weight, *others), parameters)
+    packed = packed_weight(weight, int8_linear.pack_bytes, ())
+    return apply(op.packed_form(), (x, weight, *others, packed), parameters)
+
+
+def packed_weight(weight: Tensor, op: Op, parameters: tuple) -> Tensor:
+    """A weight packed by an op, once for each state of its memory."""
     storage = weight._storage
-    state, known = (storage.version, weight._offset, weight._layout), _packed.get(storage)
+    state, known = (storage.version, weight._offset, weight._layout, parameters), _packed.get(storage)
     if known is None or known[0] != state:
-        known = _packed[storage] = state, apply(int8_linear.pack_bytes, (weight,))
-    return apply(op.packed_form(), (x, weight, *others, known[1]), parameters)
+        known = _packed[storage] = state, apply(op, (weight,), parameters)
+    return known[1]
 
 
 def _plain(tensor: Tensor) -> Tensor:
@@ -163,7 +170,12 @@ def static_convolution(
     filters = parts.filters
     zero = out.zero_point
     limits = x_quantizer.zero_point, zero, max(low, zero) if relu else low, high
-    return apply(byte_convolution, (x, filters, offset, multiplier), (*settings, *limits))
+    parameters, others = (*settings, *limits), (offset, multiplier)
+    packing = None if listeners else byte_convolution.prepack((x._layout, filters._layout), parameters)
+    if packing is None:
+        return apply(byte_convolution, (x, filters, *others), parameters)
+    packed = packed_weight(filters, packing.op, packing.parameters)
+    return apply(packing.product, (x, filters, *others, packed), parameters)
 
 
 def quantized_linear(

@@ -7,6 +7,8 @@ convolutions are sums along the channels. Sums are exact in 32 bits. One-dimensi
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from ... import dtypes
@@ -21,7 +23,7 @@ from ...kernel.registers import depthwise_bytes as depthwise_words
 from ...kernel.registers.primitives import byte_rows, depthwise_bytes
 from ...kernel.scalar import shared_scalar
 from ...kernel.specialize import specialized
-from ..op import Op, Plan, single_device
+from ..op import Op, Packing, Plan, single_device
 
 _CACHE = 1 << 15  # bytes of patches that a worker multiplies at a time
 
@@ -142,52 +144,54 @@ def depthwise_words_convolution(
                     )  # fmt: skip
 
 
-@shared_scalar
-def pack_filters(
-    weight, offset, multiplier, first, right, right_at, added, scales, ends_at, filters, taps_y, line, flip, group,
-    mask, panel,
-):  # fmt: skip
-    """Pack filters (O, KH, line) from `first` on into panels (words, panel), with offsets and multipliers.
-
-    `flip` is added to the bytes of the other factor, which is taken back from the offsets.
-    """
-    line_words = (line + group - 1) // group
-    words = taps_y * line_words
-    for j in range((filters + panel - 1) // panel * panel):
-        base, lane = right_at + j // panel * words * panel, j % panel
-        total = int32(0)
-        if j < filters:
+def pack_filters(weight, packed, filters, taps_y, line, groups, *, GROUP, MASK, PANEL):
+    """Pack filters (O, KH, line) of each group into panels (groups, panels, words, PANEL), followed by their sums."""
+    line_words, filters_each = (line + GROUP - 1) // GROUP, filters // groups
+    words, padded = taps_y * line_words, (filters_each + PANEL - 1) // PANEL * PANEL
+    for task in parallel_range(groups * padded):
+        group, j, total = int64(task) // padded, int64(task) % padded, int32(0)
+        base, lane = (group * padded + j // PANEL * PANEL) * words, j % PANEL
+        if j < filters_each:
             for ky in range(taps_y):
-                start = ((first + j) * taps_y + ky) * line
-                pack_words(weight, start, 1, line, right, base + ky * line_words * panel + lane, panel, group, mask, 0)
-                for k in range(line if flip else 0):
+                start = ((group * filters_each + j) * taps_y + ky) * line
+                pack_words(weight, start, 1, line, packed, base + ky * line_words * PANEL + lane, PANEL, GROUP, MASK, 0)
+                for k in range(line):
                     total += int32(weight[uintp(start + k)])
-            added[uintp(ends_at + j)] = offset[uintp(first + j)] - flip * total
-            scales[uintp(ends_at + j)] = multiplier[uintp(first + j)]
         else:
-            added[uintp(ends_at + j)], scales[uintp(ends_at + j)] = 0, 0.0
             for k in range(words):
-                right[uintp(base + k * panel + lane)] = 0
+                packed[uintp(base + k * PANEL + lane)] = 0
+        packed[uintp(groups * padded * words + int64(task))] = total
+
+
+@shared_scalar
+def set_ends(offset, multiplier, packed, sums_at, added, scales, at, first, count, padded, flip):
+    """The offsets and multipliers of a group's filters, with zeros for the padding.
+
+    `flip` is added to the bytes of the images, which is taken back from the offsets.
+    """
+    for j in range(count):
+        added[uintp(at + j)] = offset[uintp(first + j)] - flip * packed[uintp(sums_at + at + j)]
+        scales[uintp(at + j)] = multiplier[uintp(first + j)]
+    for j in range(count, padded):
+        added[uintp(at + j)], scales[uintp(at + j)] = 0, 0.0
 
 
 def direct_convolution(
-    x, weight, offset, multiplier, out, right, image_words, added, scales, images, height, width, channels, out_height,
+    x, offset, multiplier, right, out, image_words, added, scales, images, height, width, channels, out_height,
     out_width, filters, taps_y, taps_x, step_y, step_x, pad_y, pad_x, gap_y, gap_x, groups, fill, zero, low, high,
     workers,
     *, FLIP, GROUP, MASK, OFFSET, PANEL, TILE_ROWS,
 ):  # fmt: skip
     """As `plain_convolution`, for a group of channels in whole words and adjacent taps: tiles read the padded images.
 
-    Scratch: right (panels, words, PANEL), added and scales (panels * PANEL), and the padded images in words.
+    `right` are packed filters. Scratch: the padded images in words, added and scales (panels * PANEL).
     """
     pixel_words = channels // GROUP
     tall, wide = height + 2 * pad_y, width + 2 * pad_x
     line = wide * pixel_words
     depth, panels = taps_x * pixel_words, (filters + PANEL - 1) // PANEL
-    pack_filters(
-        weight, offset, multiplier, 0, right, 0, added, scales, 0, filters, taps_y, taps_x * channels, OFFSET, GROUP,
-        MASK, PANEL,
-    )  # fmt: skip
+    padded = panels * PANEL
+    set_ends(offset, multiplier, right, padded * taps_y * depth, added, scales, 0, 0, filters, padded, OFFSET)
     around = uint32(0)
     for q in range(GROUP):
         around |= (uint32(fill) & uint32(MASK)) << uint32(q * (32 // GROUP))
@@ -206,9 +210,10 @@ def direct_convolution(
                 image_words[uintp(start + k)] = around
     lines = images * out_height
     for worker in parallel_range(workers):
-        for row in range(int64(worker) * lines // workers, (int64(worker) + 1) * lines // workers):
-            top = (row // out_height * tall + row % out_height * step_y) * line
-            for panel in range(panels):
+        # panels are the outer loop: the filters of deep layers are larger than their images
+        for panel in range(panels):
+            for row in range(int64(worker) * lines // workers, (int64(worker) + 1) * lines // workers):
+                top = (row // out_height * tall + row % out_height * step_y) * line
                 for column in range(0, out_width, TILE_ROWS):
                     byte_rows(
                         image_words, top + column * step_x * pixel_words, step_x * pixel_words, gap_y * line, right,
@@ -220,15 +225,15 @@ def direct_convolution(
 
 
 def patch_convolution(
-    x, weight, offset, multiplier, out, right, left, edge, added, scales, images, height, width, channels, out_height,
+    x, offset, multiplier, right, out, left, edge, added, scales, images, height, width, channels, out_height,
     out_width, filters, taps_y, taps_x, step_y, step_x, pad_y, pad_x, gap_y, gap_x, groups, fill, zero, low, high, run,
     workers,
     *, FLIP, GROUP, MASK, OFFSET, PANEL, TILE_ROWS,
 ):  # fmt: skip
     """As `plain_convolution`, for all others: patches are copied into rows of words.
 
-    Scratch: right, added and scales for each group as in `direct_convolution`, and for each worker left (run, words),
-    the patches of `run` pixels, and edge (KW * C / groups), a line of a patch.
+    Scratch: added and scales for each group as in `direct_convolution`, and for each worker left (run, words), the
+    patches of `run` pixels, and edge (KW * C / groups), a line of a patch.
     """
     depth, filters_each = channels // groups, filters // groups
     line = taps_x * depth
@@ -236,11 +241,12 @@ def patch_convolution(
     words, panels = taps_y * line_words, (filters_each + PANEL - 1) // PANEL
     pixels = images * out_height * out_width
     runs = (pixels + run - 1) // run
+    padded = panels * PANEL
     for task in parallel_range(groups):
-        start, at = int64(task) * filters_each, int64(task) * panels * PANEL
-        pack_filters(
-            weight, offset, multiplier, start, right, at * words, added, scales, at, filters_each, taps_y, line, OFFSET,
-            GROUP, MASK, PANEL,
+        at, first_filter = int64(task) * padded, int64(task) * filters_each
+        set_ends(
+            offset, multiplier, right, groups * padded * words, added, scales, at, first_filter, filters_each, padded,
+            OFFSET,
         )  # fmt: skip
     for worker in parallel_range(workers):
         left_at, edge_at = int64(worker) * run * words, int64(worker) * line
@@ -320,8 +326,80 @@ class ByteConvolution(Op):
             source, signature = specialized(plain_convolution), _signature(x, numbers=len(sizes))
             work = out.size * taps[0] * taps[1] * weight.shape[3] // 4
             return Plan(out, bind.launcher(x.device, "plain_bytes_2d", source, signature, dtypes.float32, work), sizes)
-        is_depthwise = groups == c == o and x.shape[3] > 1
-        return Plan(out, (_depthwise if is_depthwise else _tiled)(x, out, sizes, weight))
+        if _is_depthwise(x, weight, groups):
+            return Plan(out, _depthwise(x, out, sizes, weight))
+        return Plan(out, self.tiled(*_tiled(self.name, x, out, sizes, weight), weight, groups))
+
+    def prepack(self, arguments: tuple, parameters: tuple) -> Packing | None:
+        """Pack the filters, unless they are depthwise ones."""
+        x, weight, groups = *arguments[:2], parameters[3]
+        if x.device.type != "cpu" or _is_depthwise(x, weight, groups):
+            return None
+        return Packing(1, pack_byte_filters, (groups,), packed_byte_convolution)
+
+    def tiled(self, run: Callable, parts: Callable, weight: Layout, groups: int) -> Callable:
+        """The launcher that packs the filters at each call."""
+        (pack, sizes), scratch = _packer(weight, groups), weight.device.backend.scratch
+        packed_part = _packed_size(weight, groups), np.dtype("int32")
+
+        def launch(x: object, weight: object, offset: object, multiplier: object, out: object) -> None:
+            packed, *memory = scratch((packed_part, *parts()))
+            pack(weight, packed, *sizes)
+            run(x, offset, multiplier, packed, out, *memory)
+
+        return launch
+
+
+class PackedByteConvolution(ByteConvolution):
+    """`byte_convolution` with a further input, the filters packed by `pack_byte_filters`, which the kernels read."""
+
+    takes = None  # the packed layout depends on the processor, so it is not saved in files
+    inputs = (*ByteConvolution.inputs, "packed")
+    portable = False
+
+    def prepack(self, arguments: tuple, parameters: tuple) -> None:
+        """The filters are packed already."""
+
+    def tiled(self, run: Callable, parts: Callable, weight: Layout, groups: int) -> Callable:
+        """See `ByteConvolution`."""
+        scratch = weight.device.backend.scratch
+        return lambda x, _, *others: run(x, *others, *scratch(parts()))
+
+
+class PackByteFilters(Op):
+    """Pack filters (O, KH, KW, C / groups) of int8 in panels for `byte_convolution`. CPU only."""
+
+    inputs, parameters = ("weight",), ("groups",)
+    differentiable = portable = False
+
+    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+        (weight,), (groups,) = arguments, parameters
+        out = layout((_packed_size(weight, groups),), dtypes.int32, weight.device)
+        return Plan(out, *_packer(weight, groups))
+
+
+def _is_depthwise(x: Layout, weight: Layout, groups: int) -> bool:
+    return groups == x.shape[3] == weight.shape[0] and x.shape[3] > 1
+
+
+def _padded_filters(weight: Layout, groups: int) -> int:
+    panel = byte_tiles.shape().panel
+    return -(-weight.shape[0] // groups // panel) * panel * groups
+
+
+def _packed_size(weight: Layout, groups: int) -> int:
+    _, taps_y, taps_x, depth = weight.shape
+    return _padded_filters(weight, groups) * (taps_y * -(-taps_x * depth // byte_tiles.group()) + 1)
+
+
+def _packer(weight: Layout, groups: int) -> tuple:
+    """The launcher of `pack_filters`, and its numbers."""
+    group, (filters, taps_y, taps_x, depth) = byte_tiles.group(), weight.shape
+    constants = {"GROUP": group, "MASK": 255 if group == 4 else 65535, "PANEL": byte_tiles.shape().panel}
+    signature = bind.signature("int8", "int32", numbers=4)
+    source = specialized(pack_filters, **constants)
+    run = bind.launcher(weight.device, "pack_byte_filters", source, signature, dtypes.float32, weight.size // 4)
+    return run, (filters, taps_y, taps_x * depth, groups)
 
 
 def _signature(x: Layout, *scratch: str, numbers: int) -> str:
@@ -363,41 +441,44 @@ def _depthwise_words(x: Layout, out: Layout, sizes: tuple, weight: Layout) -> ob
     return lambda *arrays: run(*arrays, *scratch(parts), *sizes, min(threads.get_num_threads(), lines))
 
 
-def _tiled(x: Layout, out: Layout, sizes: tuple, weight: Layout) -> object:
-    """The launcher of `direct_convolution` or `patch_convolution`."""
+def _tiled(name: str, x: Layout, out: Layout, sizes: tuple, weight: Layout) -> tuple:
+    """The launcher of `direct_convolution` or `patch_convolution`, and a function of its scratch memory."""
     shape, group = byte_tiles.shape(), byte_tiles.group()
     (images, height, width, channels), (filters, taps_y, taps_x, depth), groups = x.shape, weight.shape, sizes[15]
     pad_y, pad_x, gap_x = sizes[11], sizes[12], sizes[14]
     flipped = group == 4 and x.dtype is dtypes.int8
     constants = {"TILE_ROWS": shape.rows, "PANEL": shape.panel, "GROUP": group, "MASK": 255 if group == 4 else 65535}
     constants |= {"FLIP": 0x80808080 if flipped else 0, "OFFSET": 128 if flipped else 0}
-    words = taps_y * -(-taps_x * depth // group)
-    padded = -(-filters // groups // shape.panel) * shape.panel * groups
-    packed, word, scratch = padded * words, np.dtype("uint32"), x.device.backend.scratch
+    words, padded, word = taps_y * -(-taps_x * depth // group), _padded_filters(weight, groups), np.dtype("uint32")
     ends = (padded, np.dtype("int32")), (padded, np.dtype("float32"))
     work, pixels = out.size * words // 4, out.size // filters
+    inputs = x, "int32", "float32", "int32", x
     if groups == 1 and channels % group == 0 and (gap_x == 1 or taps_x == 1):
         source = specialized(direct_convolution, **constants)
-        signature = _signature(x, "uint32", "uint32", "int32", "float32", numbers=len(sizes) + 1)
-        run_direct = bind.launcher(x.device, "convolve_bytes", source, signature, dtypes.float32, work)
+        signature = bind.signature(*inputs, "uint32", "int32", "float32", numbers=len(sizes) + 1)
+        run_direct = bind.launcher(x.device, f"{name}_direct", source, signature, dtypes.float32, work)
         image_words = images * (height + 2 * pad_y) * (width + 2 * pad_x) * channels // group
 
         def launch_direct(*arrays: object) -> None:
-            workers = min(threads.get_num_threads(), images * out.shape[1])
-            run_direct(*arrays, *scratch(((packed, word), (image_words, word), *ends)), *sizes, workers)
+            run_direct(*arrays, *sizes, min(threads.get_num_threads(), images * out.shape[1]))
 
-        return launch_direct
+        return launch_direct, lambda: ((image_words, word), *ends)
     source = specialized(patch_convolution, **constants)
-    signature = _signature(x, "uint32", "uint32", x.dtype.name, "int32", "float32", numbers=len(sizes) + 2)
-    run_patches = bind.launcher(x.device, "convolve_byte_patches", source, signature, dtypes.float32, work)
+    signature = bind.signature(*inputs, "uint32", x.dtype.name, "int32", "float32", numbers=len(sizes) + 2)
+    run_patches = bind.launcher(x.device, f"{name}_patches", source, signature, dtypes.float32, work)
     run = min(-(-pixels // shape.rows), max(1, _CACHE // (words * 4 * shape.rows))) * shape.rows
 
-    def launch_patches(*arrays: object) -> None:
-        workers = min(threads.get_num_threads(), -(-pixels // run))
-        parts = (packed, word), (workers * run * words, word), (workers * taps_x * depth, np.dtype(x.dtype.name))
-        run_patches(*arrays, *scratch((*parts, *ends)), *sizes, run, workers)
+    def workers() -> int:
+        return min(threads.get_num_threads(), -(-pixels // run))
 
-    return launch_patches
+    def parts() -> tuple:
+        line = workers() * taps_x * depth, np.dtype(x.dtype.name)
+        return (workers() * run * words, word), line, *ends
+
+    return lambda *arrays: run_patches(*arrays, *sizes, run, workers()), parts
 
 
-byte_convolution = ByteConvolution("byte_convolution")
+byte_convolution, packed_byte_convolution = (
+    ByteConvolution("byte_convolution"), PackedByteConvolution("packed_byte_convolution"),
+)  # fmt: skip
+pack_byte_filters = PackByteFilters("pack_byte_filters")

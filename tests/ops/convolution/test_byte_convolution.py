@@ -59,6 +59,12 @@ def test_integers_are_exact(name, dtype):
     result = apply(byte_convolution, tuple(map(numod.from_numpy, inputs)), attributes)
     assert result.dtype is getattr(numod, dtype)
     assert np.array_equal(result.numpy(), reference(*inputs, *attributes))
+    tensors = tuple(map(numod.from_numpy, inputs))
+    packing = byte_convolution.prepack([tensor._layout for tensor in tensors], attributes)
+    assert (packing is None) == name.startswith("depthwise")
+    if packing is not None:
+        packed = apply(packing.op, (tensors[1],), packing.parameters)
+        assert (apply(packing.product, (*tensors, packed), attributes) == result).all()
 
 
 def test_words_of_two_numbers(monkeypatch):
