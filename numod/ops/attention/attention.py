@@ -233,14 +233,14 @@ class Attention(_BlockedAttention):
 
 
 class AttentionGradient(_BlockedAttention):
-    """Gradients of query, key and value. `given` is the dense gradient of out."""
+    """Gradients of query, key and value. `d_out` is the dense gradient of out."""
 
     takes = (
-        "given[*b l v]:f query[*b l e]~ key[*b s e]~ value[*b s v]~ mask?[*b l s]~:any out[*b l v] logsumexp[*b l] "
+        "d_out[*b l v]:f query[*b l e]~ key[*b s e]~ value[*b s v]~ mask?[*b l s]~:any out[*b l v] logsumexp[*b l] "
         "seed#i "
         "offset#i; scale=number causal=flag dropped=number"
     )
-    inputs = ("given", "query", "key", "value", "mask", "out", "logsumexp", "seed", "offset")
+    inputs = ("d_out", "query", "key", "value", "mask", "out", "logsumexp", "seed", "offset")
     outputs = ("d_query", "d_key", "d_value")
     differentiable = False
 

@@ -22,8 +22,9 @@ _COLUMNS = 128  # right-hand sides per task on the CPU: 512 rows of them fit the
 
 
 def substitution_kernel(a, b, out, matrices, n, columns, upper, unit, width, blocks, *, ratio):
-    """Solve a (matrices, n, n) @ out = b for out (matrices, n, columns). Each task solves one of `blocks` runs of
-    `width` columns.
+    """Solve a (matrices, n, n) @ out = b for out (matrices, n, columns).
+
+    Each task solves one of `blocks` runs of `width` columns.
 
     A single column is a sum in a register. With more columns, four solved rows at a time are subtracted from each of
     the next four, so that they are read less often.

@@ -47,8 +47,8 @@ class LinearGradient(Op):
     weight is None.
     """
 
-    takes = "given[*l o]:f x[*l i] weight?[o i];"
-    inputs, outputs, differentiable = ("given", "x", "weight"), ("d_x", "d_weight", "d_bias"), False
+    takes = "d_out[*l o]:f x[*l i] weight?[o i];"
+    inputs, outputs, differentiable = ("d_out", "x", "weight"), ("d_x", "d_weight", "d_bias"), False
 
     def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
         g, x, weight = arguments

@@ -150,7 +150,7 @@ lstm_cell_gradient = Cell(
 )
 gru_cell = Cell("gru_cell", gru_kernel, ("x", "y", "h"), ("out",), ("h",), 3)
 gru_cell_gradient = Cell(
-    "gru_cell_gradient", gru_gradient_kernel, ("given", "x", "y", "h"), ("d_x", "d_y", "d_h"), ("x", "y", "h"), 3
+    "gru_cell_gradient", gru_gradient_kernel, ("d_out", "x", "y", "h"), ("d_x", "d_y", "d_h"), ("x", "y", "h"), 3
 )
 
 

@@ -31,7 +31,7 @@ _TAKES = {  # of each input, as in `contract`
     "x": "x[rows wide]:f", "weight": "weight[wide size]:f", "bias": "bias[wide]:f", "counts": "counts[steps]:int64",
     "gates": "gates[rows four]:f",
     **{name: f"{name}[batch size]:f" for name in ("h0", "c0")},
-    **{name: f"{name}[rows size]:f" for name in ("given_h", "given_c", "h", "c")},
+    **{name: f"{name}[rows size]:f" for name in ("d_out_h", "d_out_c", "h", "c")},
 }  # fmt: skip
 
 
@@ -346,7 +346,7 @@ lstm_layer = Layer(
     {"product": "padded", "state": "size", "cell": "size"},
 )
 lstm_layer_gradient = Layer(
-    "lstm_layer_gradient", backward, LSTM, "given_h given_c weight h0 c0 counts h c gates",
+    "lstm_layer_gradient", backward, LSTM, "d_out_h d_out_c weight h0 c0 counts h c gates",
     {"d_x": _GATES, "d_h0": _START, "d_c0": _START, "h_before": _STATES},
     {"d_h": "padded", "d_gates": "wide", "d_c": "size", "c_before": "size"},
 )  # fmt: skip
@@ -359,7 +359,7 @@ gru_layer = Layer(
     {"product": "padded", "state": "size"},
 )
 gru_layer_gradient = Layer(
-    "gru_layer_gradient", backward, GRU, "given_h weight h0 counts h gates", {"d_x": _GATES, "d_y": _GATES, **_BEFORE},
+    "gru_layer_gradient", backward, GRU, "d_out_h weight h0 counts h gates", {"d_x": _GATES, "d_y": _GATES, **_BEFORE},
     {"d_h": "padded", "d_gates": "wide", "d_direct": "size"},
 )  # fmt: skip
 (rnn_layer, rnn_layer_gradient), (rnn_relu_layer, rnn_relu_layer_gradient) = (
@@ -369,7 +369,7 @@ gru_layer_gradient = Layer(
             f"{name}_gradient",
             backward,
             cell,
-            "given_h weight h0 counts h",
+            "d_out_h weight h0 counts h",
             {"d_x": _STATES, **_BEFORE},
             {"d_h": "padded", "d_gates": "wide"},
         ),

@@ -167,7 +167,7 @@ def lstm_load_initial(arrays, sequence, scratch_at, size):
 
 def lstm_backward(arrays, row, scratch_at, scratch_row, wide, size, padded):
     lstm_gate_gradients(
-        arrays.given_h, row * size, arrays.given_c, row * size, arrays.d_h, scratch_row * padded, arrays.d_c,
+        arrays.d_out_h, row * size, arrays.d_out_c, row * size, arrays.d_h, scratch_row * padded, arrays.d_c,
         scratch_at, arrays.gates, row * wide, arrays.c, row * size, arrays.c_before, scratch_at, arrays.d_x, row * wide,
         arrays.d_gates, scratch_row * wide, arrays.d_c, scratch_at, size,
     )  # fmt: skip
@@ -199,7 +199,7 @@ def gru_clear_carried(arrays, e):
 
 def gru_backward(arrays, row, scratch_at, scratch_row, wide, size, padded):
     gru_gate_gradients(
-        arrays.given_h, row * size, arrays.d_h, scratch_row * padded, arrays.d_direct, scratch_at, arrays.gates,
+        arrays.d_out_h, row * size, arrays.d_h, scratch_row * padded, arrays.d_direct, scratch_at, arrays.gates,
         row * 4 * size, arrays.h_before, row * size, arrays.d_x, row * wide, arrays.d_y, row * wide, arrays.d_gates,
         scratch_row * wide, arrays.d_direct, scratch_at, size,
     )  # fmt: skip
@@ -217,7 +217,7 @@ def rnn_forward(arrays, row, scratch_at, gates_row, scratch_row, wide, size, pad
 
 def rnn_backward(arrays, row, scratch_at, scratch_row, wide, size, padded):
     rnn_gate_gradients(
-        arrays.given_h, row * size, arrays.d_h, scratch_row * padded, arrays.h, row * size, arrays.d_x, row * size,
+        arrays.d_out_h, row * size, arrays.d_h, scratch_row * padded, arrays.h, row * size, arrays.d_x, row * size,
         arrays.d_gates, scratch_row * size, size,
     )  # fmt: skip
 
@@ -230,7 +230,7 @@ def rnn_relu_forward(arrays, row, scratch_at, gates_row, scratch_row, wide, size
 
 def rnn_relu_backward(arrays, row, scratch_at, scratch_row, wide, size, padded):
     rnn_relu_gate_gradients(
-        arrays.given_h, row * size, arrays.d_h, scratch_row * padded, arrays.h, row * size, arrays.d_x, row * size,
+        arrays.d_out_h, row * size, arrays.d_h, scratch_row * padded, arrays.h, row * size, arrays.d_x, row * size,
         arrays.d_gates, scratch_row * size, size,
     )  # fmt: skip
 
