@@ -304,13 +304,16 @@ SUITES = {
 # tests without a module of their name
 SEVERAL_MODULES = {
     "ao": {
+        "dynamic_convolution": "`numod.ao.nn.quantized.dynamic.convolution`",
         "graph_mode": "from `prepare_fx` to the converted model",
         "graph_values": "which observer each value of a graph has",
         "quantize_api": "`quantize_`, for all configurations",
         "recipe": "from `prepare` to the converted model",
         "report": "`numod.ao.quantization.report`",
+        "scheduler": "`numod.ao.pruning.scheduler`",
         "sparsifier": "`numod.ao.pruning.sparsifier`",
     },
+    "core": {"wide_unsigned": "the dtypes uint16, uint32 and uint64"},
     "distributed": {
         "ddp": "layers and optimizers over several processes",
         "guide": "the programs of a page of the guide",
@@ -334,6 +337,7 @@ SEVERAL_MODULES = {
     "ops/convolution": {"byte": "`int8`, by its public function"},
     "": {
         "architecture": "rules for all files",
+        "calls": "the arguments of all calls",
         "frozen": "applications without .py files",
         "package": "the distribution",
         "readme": "the README",
