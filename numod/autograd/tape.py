@@ -384,10 +384,7 @@ def make_node(op: Op, inputs: tuple, layouts: list, attributes: tuple, outputs: 
             saves_tensor = True
             versions.append((value._version_counter or value._storage).version)
             if value._inference:
-                raise RuntimeError(
-                    "Inference tensors cannot be saved for backward. To work around you can make a clone to get a "
-                    "normal tensor and use it in autograd."
-                )
+                raise inference_error()
         else:
             versions.append(None)
     node.saved, node.versions = saved_values, versions if saves_tensor and not op.reusable else ()
@@ -422,6 +419,14 @@ def _record_several(op: Op, inputs: tuple, layouts: list, attributes: tuple, res
         )
     if packing is not None:
         packing(node)
+
+
+def inference_error() -> RuntimeError:
+    """The error for inference tensors that a node would save."""
+    return RuntimeError(
+        "Inference tensors cannot be saved for backward. To work around you can make a clone to get a normal tensor "
+        "and use it in autograd."
+    )
 
 
 def freed_error() -> RuntimeError:

@@ -39,6 +39,26 @@ CASES = [
     (TypeError, r"rand\(\): argument 'dtype' must be dtype, not str", lambda: torch.rand(2, dtype="float")),
     (TypeError, r"addmm\(\): argument 'mat1' \(position 2\) must be Tensor, not int", lambda: X.addmm_(1, X)),
     (TypeError, r"topk\(\): argument 'k' \(position 2\) must be int, not float", lambda: X.topk(1.5)),
+    (TypeError, "argument 'requires_grad' must be bool, not str", lambda: torch.tensor([1.0], requires_grad="a")),
+    (TypeError, "argument 'requires_grad' must be bool, not NoneType", lambda: torch.tensor(1.0, requires_grad=None)),
+    (RuntimeError, "Float but got scalar type Double", lambda: torch.polar(torch.ones(2), torch.ones(2).double())),
+    (RuntimeError, "but got Float and Bool", lambda: torch.polar(torch.ones(2), MASK)),
+    (RuntimeError, "Cauchy distribution is a continuous", lambda: torch.zeros(2, dtype=torch.int64).cauchy_()),
+    (NotImplementedError, r"geometric_\(\) is not implemented for Bool", lambda: MASK.clone().geometric_(0.5)),
+    *[
+        (NotImplementedError, f"{name}.* ComplexFloat", lambda name=name: getattr(X[0, 0].to(torch.complex64), name)())
+        for name in ("bernoulli_", "log_normal_", "random_")
+    ],
+    (
+        RuntimeError,
+        "Expected dtype int32/int64 for index, got numod.int8",
+        lambda: torch.scatter_reduce(X[0, 0], 0, torch.zeros(3, dtype=torch.int8), X[0, 0], "sum"),
+    ),
+    (
+        RuntimeError,
+        "Input batch size 1 doesn't match hidden0 batch size 4",
+        lambda: torch.rnn_relu_cell(torch.ones(1, 2), torch.zeros(4, 3), torch.ones(3, 2), torch.ones(3, 3)),
+    ),
     (RuntimeError, "rounding_mode to be one of", lambda: X.div_(2, rounding_mode="up")),
     (IndexError, "Dimension out of range", lambda: torch.tensordot(X, X, [3, 3])),
     (TypeError, r"arange\(\) takes .* by name \['foo'\]", lambda: torch.arange(3, foo=1)),

@@ -210,14 +210,16 @@ def _() -> None:
     runs_eagerly(lambda x: x + (x.data_ptr() > 0), numod.ones(2))
 
 
-@row("`print`, logging")
+@row("`print`, logging, `warnings.warn`")
 def _() -> None:
     printed = io.StringIO()
-    compiled = numod.compile(lambda x: (print("called"), x + 1)[1])
-    with contextlib.redirect_stdout(printed):
+    compiled = numod.compile(lambda x: (print("called"), warnings.warn("warned", stacklevel=1), x + 1)[2])
+    with contextlib.redirect_stdout(printed), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
         for _ in range(3):
             compiled(numod.ones(2))
     assert 0 < printed.getvalue().count("called") < 3
+    assert 0 < sum(str(entry.message) == "warned" for entry in caught) < 3
 
 
 @row("a loss whose `backward()` ran inside")

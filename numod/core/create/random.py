@@ -633,6 +633,7 @@ def random_(
         >>> (torch.zeros(3).random_(0, 10) < 10).all()
         tensor(True)
     """
+    _refuse("random_", self)
     if to == NOT_GIVEN:
         from_, to = 0, from_
     if to is None:
@@ -650,6 +651,7 @@ def bernoulli_(self: Tensor, p: float | Tensor = 0.5, *, generator: Generator | 
         >>> torch.zeros(2).bernoulli_(1.0)
         tensor([1., 1.])
     """
+    _refuse("bernoulli_", self)
     if isinstance(p, Tensor):
         return self.copy_(bernoulli(p.expand(self.shape), generator=generator))
     if not 0 <= p <= 1:
@@ -667,6 +669,23 @@ def _draws(self: Tensor, generator: Generator | None) -> Tensor:
     return 1.0 - rand(self.shape, generator=generator, dtype=kind.compute, device=self.device)
 
 
+def _expect_continuous(name: str, self: Tensor) -> None:
+    """Raise RuntimeError unless the tensor has a floating dtype."""
+    if not self.is_floating_point():
+        raise RuntimeError(
+            f"{name} distribution is a continuous probability distribution. dtype must be a floating point but you "
+            f"specified {self.dtype.short}"
+        )
+
+
+def _refuse(name: str, self: Tensor, *refused: str) -> None:
+    """Raise NotImplementedError for a tensor of one of these dtypes, or a complex one."""
+    if self.is_complex() or self.dtype.name in refused:
+        raise NotImplementedError(
+            f"{name}() is not implemented for {self.dtype.short}; fill a tensor of a floating dtype and convert it"
+        )
+
+
 def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     """Fill with exponentially distributed numbers of rate `lambd`.
 
@@ -677,11 +696,7 @@ def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | Non
     """
     if not lambd > 0:
         raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}")
-    if not self.is_floating_point():
-        raise RuntimeError(
-            "Exponential distribution is a continuous probability distribution. dtype must be a floating point but "
-            f"you specified {self.dtype.short}"
-        )
+    _expect_continuous("Exponential", self)
     return _fill(self, t.exponential, (float(lambd),), generator)
 
 
@@ -695,6 +710,7 @@ def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) ->
     """
     if not 0 < p < 1:
         raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p}")
+    _refuse("geometric_", self, "bool")
     return self.copy_(t.ceil(t.log(_draws(self, generator)) / log1p(-p)).clamp_(min=1))
 
 
@@ -702,6 +718,7 @@ def cauchy_(self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator:
     """Fill with Cauchy distributed numbers."""
     if not sigma > 0:
         raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma}")
+    _expect_continuous("Cauchy", self)
     return self.copy_(median + sigma * t.tan(pi * (_draws(self, generator) - 0.5)))
 
 
@@ -709,6 +726,7 @@ def log_normal_(self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator:
     """Fill with numbers whose logarithms are normal with this mean and standard deviation."""
     if not std > 0:
         raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std}")
+    _refuse("log_normal_", self)
     return self.copy_(
         t.exp(randn(self.shape, generator=generator, dtype=self.dtype.compute, device=self.device) * std + mean)
     )

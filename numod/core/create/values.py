@@ -69,7 +69,11 @@ def tensor(
             compute_tensor if device is _CPU and kind is kind.compute else compute_tensor.to(device=device, dtype=kind)
         )
     result = result.pin_memory() if pin_memory else result
-    return result.requires_grad_() if requires_grad else result
+    if requires_grad is False:
+        return result
+    if not isinstance(requires_grad, (bool, np.bool_)):
+        raise TypeError(f"tensor(): argument 'requires_grad' must be bool, not {type(requires_grad).__name__}")
+    return result.requires_grad_(bool(requires_grad))
 
 
 def of_number(value: object, dtype: DType | None, device: Device | str | None) -> Tensor | None:

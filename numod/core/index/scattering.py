@@ -61,6 +61,8 @@ def scatter_reduce(
     """
     if reduce not in ("sum", "prod", "mean", "amax", "amin"):
         raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}.")
+    if index.dtype not in (dtypes.int32, dtypes.int64):
+        raise RuntimeError(f"scatter(): Expected dtype int32/int64 for index, got {index.dtype}; convert with .long()")
     if src.dtype is not input.dtype:
         raise RuntimeError(
             f"scatter(): Expected self.dtype to be equal to src.dtype, got {input.dtype} and {src.dtype}"

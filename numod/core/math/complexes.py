@@ -33,19 +33,24 @@ def complex_(real: Tensor, imag: Tensor) -> Tensor:
         >>> torch.complex(torch.tensor([1.0]), torch.tensor([2.0]))
         tensor([1.+2.j])
     """
-    for name, part in (("real", real), ("imag", imag)):
-        if not isinstance(part, Tensor):
-            raise TypeError(f"complex(): argument '{name}' must be Tensor, not {type(part).__name__}")
-        if not part.is_floating_point() or part.dtype.itemsize < 4:
-            raise RuntimeError(
-                f"Expected both inputs to be Float or Double tensors but got {real.dtype.short} and {imag.dtype.short}"
-            )
-    if real.dtype is not imag.dtype:
-        raise RuntimeError(
-            f"Expected object of scalar type {real.dtype.short} but got scalar type {imag.dtype.short} for second "
-            "argument"
-        )
+    _expect_parts("complex", real=real, imag=imag)
     return c.join(real, imag)
+
+
+def _expect_parts(name: str, **parts: Tensor) -> None:
+    """Raise TypeError or RuntimeError unless the two parts are tensors of one floating dtype."""
+    for argument, part in parts.items():
+        if not isinstance(part, Tensor):
+            raise TypeError(f"{name}(): argument '{argument}' must be Tensor, not {type(part).__name__}")
+    first, second = (part.dtype for part in parts.values())
+    if not all(dtype.is_floating_point and dtype.itemsize >= 4 for dtype in (first, second)):
+        raise RuntimeError(
+            f"Expected both inputs to be Float or Double tensors but got {first.short} and {second.short}"
+        )
+    if first is not second:
+        raise RuntimeError(
+            f"Expected object of scalar type {first.short} but got scalar type {second.short} for second argument"
+        )
 
 
 def polar(abs: Tensor, angle: Tensor) -> Tensor:
@@ -56,6 +61,7 @@ def polar(abs: Tensor, angle: Tensor) -> Tensor:
         >>> torch.polar(torch.tensor([1.0]), torch.tensor([0.0]))
         tensor([1.+0.j])
     """
+    _expect_parts("polar", abs=abs, angle=angle)
     return complex_(abs * t.cos(angle), abs * t.sin(angle))
 
 

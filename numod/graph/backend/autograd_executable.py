@@ -13,7 +13,7 @@ import numpy as np
 
 from ...autograd import enable_grad
 from ...autograd.engine import grad_up_to
-from ...autograd.tape import Node, edge_to, hooks_of, modified_error, freed_error
+from ...autograd.tape import Node, edge_to, freed_error, hooks_of, inference_error, modified_error
 from ...core.apply import state
 from ...core.create.creation import zeros
 from ...core.tensor import DataVersionCounter, Tensor
@@ -75,6 +75,7 @@ class Differentiable(Executable):
         self.saved = [
             buffer for buffer in self.backward.buffers if buffer.kind == "held" or buffer in self.section.arrays
         ]
+        self.saved_inputs = [buffer.number for buffer in self.saved if buffer.kind == "input"]
         # memory that only the forward pass reads
         self.forward_only = [
             buffer for buffer in self.section.buffers if buffer.kind in ("held", "input") and buffer not in self.saved
@@ -105,6 +106,9 @@ class Differentiable(Executable):
 
         `recompute` calls the function eagerly and returns its results, or None if guards fail.
         """
+        # reading the class is faster than reading thread-local state
+        if type(state).special and any(inputs[number]._inference for number in self.saved_inputs):
+            raise inference_error()
         arena, memory_of = memory_plan.arena(self.arena_size), {}
         values = self._begin(arena, inputs, memory_of)
         self._count_writes(inputs)

@@ -535,6 +535,15 @@ def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
     )
 
 
+def _expect_batches(input: Tensor, hx: Tensor) -> None:
+    """Raise RuntimeError unless a cell's input and state have one batch size."""
+    if input.shape[:-1] != hx.shape[:-1]:
+        raise RuntimeError(
+            f"Input batch size {input.shape[0]} doesn't match hidden0 batch size {hx.shape[0]}; expected an input "
+            f"(N, C) and a state (N, H), got {tuple(input.shape)} and {tuple(hx.shape)}"
+        )
+
+
 def lstm_cell(
     input: Tensor,
     hx: Sequence[Tensor],
@@ -552,6 +561,7 @@ def lstm_cell(
         >>> h
         tensor([[0., 0., 0.]])
     """
+    _expect_batches(input, hx[0])
     return op.lstm_cell.apply((linear(input, w_ih, b_ih) + linear(hx[0], w_hh, b_hh), f.contiguous(hx[1])))
 
 
@@ -565,6 +575,7 @@ def gru_cell(
         >>> torch.gru_cell(torch.ones(1, 2), torch.zeros(1, 3), torch.zeros(9, 2), torch.zeros(9, 3))
         tensor([[0., 0., 0.]])
     """
+    _expect_batches(input, hx)
     return op.gru_cell.apply((linear(input, w_ih, b_ih), linear(hx, w_hh, b_hh), f.contiguous(hx)))
 
 
@@ -578,6 +589,7 @@ def rnn_tanh_cell(
         >>> torch.rnn_tanh_cell(torch.ones(1, 2), torch.zeros(1, 3), torch.ones(3, 2), torch.ones(3, 3))
         tensor([[0.9640, 0.9640, 0.9640]])
     """
+    _expect_batches(input, hx)
     return (linear(input, w_ih, b_ih) + linear(hx, w_hh, b_hh)).tanh()
 
 
@@ -591,4 +603,5 @@ def rnn_relu_cell(
         >>> torch.rnn_relu_cell(torch.ones(1, 2), torch.zeros(1, 3), torch.ones(3, 2), torch.ones(3, 3))
         tensor([[2., 2., 2.]])
     """
+    _expect_batches(input, hx)
     return (linear(input, w_ih, b_ih) + linear(hx, w_hh, b_hh)).relu()

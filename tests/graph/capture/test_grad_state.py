@@ -138,6 +138,10 @@ def test_modes_and_requires_grad() -> None:
             with numod.inference_mode(not is_inside):
                 results = compiled_view(ones)
             assert [y.is_inference() for y in results] == [is_inside, ones.is_inference()]
+    with numod.inference_mode():
+        made_inside = x.clone()
+    with pytest.raises(RuntimeError, match="Inference tensors cannot be saved for backward"):
+        compiled(made_inside)
     compiled[0].weight.requires_grad_(False)
     eager[0].weight.requires_grad_(False)
     for function in (eager, compiled):
