@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..serialization import load, save
+from .compiled import Batches, load_optimizer
 from .events import Callback
 from .randomness import random_state, set_random_state
 
@@ -25,7 +26,7 @@ class Checkpoint(Callback):
     randomness must come from numod, `random` or NumPy's global generator. A finished run has nothing left to do.
     """
 
-    order, only_fit, needs_pred, run_valid = 100, True, False, False
+    order, only_fit, needs_pred = 100, True, False
 
     def __init__(self, every: int | None = None, minutes: float | None = None, fname: str = "checkpoint") -> None:
         for name, value in (("every", every), ("minutes", minutes)):
@@ -35,6 +36,7 @@ class Checkpoint(Callback):
         self._state: dict[str, Any] | None = None  # the state from which training resumes
         self._epoch_random: dict[str, Any] = {}
         self._skip = 0
+        self._batches = Batches()
 
     @property
     def file(self) -> Path:
@@ -46,12 +48,17 @@ class Checkpoint(Callback):
     def before_fit(self) -> None:
         """Read the state to resume from, if resuming is requested and there is a file."""
         self._state, self._skip, self._last = None, 0, time.monotonic()
+        self._batches = Batches()
         self.file.parent.mkdir(parents=True, exist_ok=True)
         if self.learn.resume and self.learn.same_on_all_ranks(self.file.exists()):
             self._restore(load(self.file))
 
     def after_batch(self) -> None:
         """Write the state if it is time to."""
+        if self.learn.compile:
+            self._batches.count(self.learn)
+        if not self.learn.training:
+            return
         count = self.every is not None and self.learn.train_iter % self.every == 0
         late = self.minutes is not None and time.monotonic() - self._last >= 60 * self.minutes
         if count or (self.minutes is not None and self.learn.same_on_all_ranks(late)):
@@ -76,6 +83,8 @@ class Checkpoint(Callback):
             "callbacks": [[callback.name, callback.state_dict()] for callback in learn.ordered_cbs()],
             "epoch_random": self._epoch_random, "random": random_state(*learn.dls.loaders),
         }  # fmt: skip
+        if learn.compile:
+            state["batches"] = self._batches.as_list()
         if learn._trainer is not None:
             state["ranks"] = learn._trainer.gathered([state["epoch_random"], state["random"]])
         if not learn.rank:
@@ -95,8 +104,10 @@ class Checkpoint(Callback):
         saved = [name for name, _ in state["callbacks"]]
         if names != saved:
             raise ValueError(f"fit(resume=True): the run had the callbacks {saved}, this one has {names}")
+        self._batches = Batches(state.get("batches", ()))
+        is_warm = learn.compile and self._batches.repeat(learn)
         learn.bare_model.load_state_dict(state["model"])
-        learn.opt.load_state_dict(state["opt"])
+        load_optimizer(learn.opt, state["opt"], in_place=is_warm)
         for parameter, wanted, grad in zip(learn.bare_model.parameters(), state["requires_grad"], state["grads"]):
             parameter.requires_grad_(wanted)
             parameter.grad = None if grad is None else grad.to(parameter.device)

@@ -7,9 +7,13 @@ A callback that handles an event inside the step makes the step eager, unless it
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
 
+from .. import dtypes
+from ..autograd import no_grad
+from ..core.create.creation import zeros
+from ..core.tensor import Tensor
 from ..graph.compile import compile
 from .events import IN_THE_STEP, Callback
 
@@ -113,3 +117,76 @@ def _validation(learn: Loop, inside: tuple[Callback, ...], with_pred: bool) -> C
             learn._batch()
 
     return run
+
+
+# ---- going on in another process: a compiled function runs eagerly where it is recorded, with other roundings
+
+_CALLS = 8  # after which all versions of a step for a shape are recorded; counters take five
+
+
+class Batches:
+    """How often batches of which shapes a compiled step has seen, in the order of their first appearance."""
+
+    def __init__(self, counted: Iterable = ()) -> None:
+        self._counts = {(training, shapes): count for training, shapes, count in map(_as_entry, counted)}
+
+    def count(self, learn: Loop) -> None:
+        """Count the Learner's batch."""
+        parts = (*learn.xb, *learn.yb)
+        if all(type(part) is Tensor for part in parts):
+            shapes = (len(learn.xb), *[(tuple(part.shape), part.dtype.name) for part in parts])
+            key = learn.training, shapes
+            self._counts[key] = self._counts.get(key, 0) + 1
+
+    def as_list(self) -> list:
+        """The counts as plain data."""
+        return [
+            [training, [shapes[0], *[[list(shape), kind] for shape, kind in shapes[1:]]], min(count, _CALLS)]
+            for (training, shapes), count in self._counts.items()
+        ]
+
+    def repeat(self, learn: Loop) -> bool:
+        """Run the steps as often as the counts say, on zeros, so that they are recorded where the counted run has
+        recorded them. The model, the optimizer and the random numbers change. Returns whether the step is compiled.
+        """
+        if learn._training_step == learn._batch:
+            return False
+        for (training, (inputs, *shapes)), count in self._counts.items():
+            batch = [zeros(shape, dtype=dtypes.ALL[kind], device=learn._model_device()) for shape, kind in shapes]
+            learn.xb, learn.yb = tuple(batch[:inputs]), tuple(batch[inputs:])
+            learn.model.train(training)
+            for _ in range(min(count, _CALLS)):
+                if training:
+                    learn._training_step()
+                else:
+                    with no_grad():
+                        learn._validation_step()
+        learn._forget_batch()
+        return True
+
+
+def _as_entry(entry: list) -> tuple[bool, tuple, int]:
+    training, (inputs, *shapes), count = entry
+    return training, (inputs, *[(tuple(shape), kind) for shape, kind in shapes]), count
+
+
+def load_optimizer(optimizer: Any, state: dict[str, Any], in_place: bool) -> None:
+    """Load an optimizer's state; `in_place` into the tensors that it has, for which a compiled step was recorded."""
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    saved_states = state["state"]
+    if not in_place or any(
+        optimizer.state[parameter].keys() != saved_states.get(number, {}).keys()
+        for number, parameter in enumerate(parameters)
+    ):
+        optimizer.load_state_dict(state)
+        return
+    with no_grad():
+        for number, parameter in enumerate(parameters):
+            values = optimizer.state[parameter]
+            for key, saved in saved_states.get(number, {}).items():
+                if isinstance(values[key], Tensor):
+                    values[key].copy_(saved)
+                else:
+                    values[key] = type(values[key])(saved) if isinstance(values[key], (int, float)) else saved
+    for group, saved_group in zip(optimizer.param_groups, state["param_groups"]):
+        group.update({key: value for key, value in saved_group.items() if key != "params"})
