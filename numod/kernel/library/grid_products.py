@@ -40,8 +40,8 @@ def multiply_grid(
         end = min(total, begin + shape.run)
         for first in range(0, max(depth, 1), shape.deep):  # sums of nothing are written too
             depth_here, is_last, tile_place = min(shape.deep, depth - first), first + shape.deep >= depth, tile_at
-            # for few positions, tiles of twice the rows read the grid half as often
-            tall = 2 * tile_rows if (total <= lanes) & (shape.deep >= depth) else rows + 1
+            # for few positions, tiles of twice the rows read the grid half as often; rows of two tiles must be adjacent
+            tall = 2 * tile_rows if (total <= lanes) & (shape.deep >= depth) & (a_step == depth) else rows + 1
             done = rows // tall * tall
             for row in range(0, done, tall):
                 tall1(
