@@ -40,6 +40,20 @@ def test_private_names_that_libraries_import() -> None:
     from numod.utils._contextlib import _DecoratorContextManager
     from numod.utils.data._utils.collate import default_collate_err_msg_format, default_collate_fn_map  # noqa: F401
 
+    from numod._C import _LinAlgError, default_generator, layout
+    from numod._jit_internal import Dict, List, Optional, Tuple  # noqa: F401
+    from numod.cuda._utils import _get_device_index as index_of
+    from numod.nn.modules.conv import _size_2_t  # noqa: F401
+    from numod.optim.optimizer import _capturable_doc, _foreach_doc, _maximize_doc, _params_doc  # noqa: F401
+    from numod.optim.optimizer import _default_to_fused_or_foreach, _disable_dynamo_if_unsupported, _get_value
+    from numod.optim.optimizer import _use_grad_for_differentiable
+
+    assert index_of is _get_device_index and _LinAlgError is numod.linalg.LinAlgError and layout is numod.layout
+    assert default_generator is numod.default_generator and _get_value(numod.tensor(2.0)) == _get_value(2.0) == 2.0
+    assert (
+        _use_grad_for_differentiable(numod.is_grad_enabled)() is False and _disable_dynamo_if_unsupported()(len) is len
+    )
+    assert _default_to_fused_or_foreach([], False) == (False, False)
     chosen = boolean_dispatch("flag", 1, False, lambda x, flag: "yes", lambda x, flag=False: "no", "home", "choose")
     assert (chosen(1), chosen(1, True), chosen(1, flag=True), chosen.__name__) == ("no", "yes", "yes", "choose")
     assert isinstance(__version__, TorchVersion) and isinstance("a", FileLike.__args__[:1]) and record(len) is len

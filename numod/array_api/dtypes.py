@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numod
 
 from .. import Tensor
+from ..dtypes import RANGES
 
 __all__ = ["astype", "broadcast_arrays", "broadcast_to", "can_cast", "finfo", "iinfo", "isdtype", "result_type"]
 _KINDS = {
@@ -42,9 +43,16 @@ def broadcast_arrays(*arrays: Tensor) -> list[Tensor]:
 
 def can_cast(from_: Any, to: Any, /) -> bool:
     """Whether a dtype (or an array's) becomes `to` by the standard's promotion."""
+    dtype = _dtype_of(from_)
+    if "w" in (dtype.kind, to.kind) and isdtype(dtype, "integral") and isdtype(to, "integral"):
+        (low, high), (least, most) = (
+            RANGES[dtype],
+            RANGES[to],
+        )  # numod promotes uint16, uint32 and uint64 to floats only
+        return least <= low and high <= most
     try:
-        return numod.promote_types(_dtype_of(from_), to) == to
-    except RuntimeError:  # uint16, uint32 and uint64 are promoted to floats only
+        return numod.promote_types(dtype, to) == to
+    except RuntimeError:
         return False
 
 

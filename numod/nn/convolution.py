@@ -13,6 +13,7 @@ from ..autograd import no_grad
 from ..core import Tensor, empty
 from . import functional as F
 from . import init
+from .common_types import _size_1_t, _size_2_t, _size_3_t  # noqa: F401
 from .lazy import LazyLayer, lazy_form
 from .module import Module
 from .parameter import Parameter, UninitializedParameter

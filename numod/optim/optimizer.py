@@ -9,7 +9,7 @@ from copy import deepcopy
 from math import sqrt
 from typing import Any
 
-from ..autograd import enable_grad
+from ..autograd import enable_grad, no_grad
 from ..core import changes
 from ..core.listeners import listeners, notify_dropped, with_gradients
 from ..core.updates import apply_updates
@@ -34,6 +34,38 @@ required = _RequiredParameter()
 # for annotations of optimizers in other libraries
 ParamsT = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]
 StateDict, DeviceDict = dict[str, Any], dict[Any, Tensor]
+# of PyTorch's own optimizers, whose files other libraries copy: paragraphs for docstrings, and helpers of `step`
+_params_doc = "params (iterable): parameters, named parameters, or dicts that define parameter groups"
+_foreach_doc = "foreach (bool, optional): without effect, all updates are fused"
+_fused_doc = "fused (bool, optional): without effect, all updates are fused"
+_capturable_doc = "capturable (bool, optional): without effect, steps are compiled by numod.compile"
+_maximize_doc = "maximize (bool, optional): maximize the objective instead of minimizing it"
+_differentiable_doc = "differentiable (bool, optional): not supported"
+
+
+def _use_grad_for_differentiable(function: Callable) -> Callable:
+    """Decorator of `step`: it runs without gradients, since `differentiable=True` is not supported."""
+    return no_grad()(function)
+
+
+def _disable_dynamo_if_unsupported(single_tensor_fn: Callable | None = None) -> Callable[[Callable], Callable]:
+    """Decorator of a functional optimizer: the function unchanged."""
+    return lambda function: function
+
+
+def _default_to_fused_or_foreach(params: Any, differentiable: bool, use_fused: bool = False) -> tuple[bool, bool]:
+    """(fused, foreach) for a functional optimizer: neither, so that its plain loop runs."""
+    return False, False
+
+
+def _get_value(x: Any) -> Any:
+    """A tensor of one element as a Python number; a number unchanged."""
+    return x.item() if isinstance(x, Tensor) else x
+
+
+def _stack_if_compiling(x: Any) -> Any:
+    """Bias corrections as they are: PyTorch stacks them in compiled functions."""
+    return x
 
 
 class Optimizer(Hooked):

@@ -63,6 +63,7 @@ HOMES = {  # PyTorch's path -> numod's, both below numod
     "nn.qat.dynamic": "ao.nn.qat.dynamic",
     "utils.data._utils": "utils.data", "testing._comparison": "testing", "torch_version": "version",
     "_utils": "paths.helpers", "utils._contextlib": "paths.helpers", "_jit_internal": "paths.jit",
+    "cuda._utils": "paths.helpers",
     "distributed.elastic.multiprocessing.errors": "paths.elastic",
     "utils.data._utils.collate": "utils.data.collate", "utils.data._utils.worker": "utils.data.info",
     "nn._reduction": "paths.reduction", "jit._script": "paths.jit", "jit._trace": "paths.jit",

@@ -10,6 +10,9 @@ from ..core.create.random import Generator as Generator
 from ..core.tensor import Tensor
 from ..device.device import Device
 from ..device.layout import Size as Size
+from ..core.create.random import default_generator  # noqa: F401
+from ..errors import LinAlgError as _LinAlgError  # noqa: F401
+from ..formats import layout as layout
 from ..dtypes import dtype as DType
 from ..errors import name_only
 from ..ops.reduce.softmax import log_softmax, softmax

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from typing import Any, Final, TypeVar, overload
+from typing import Any, Dict, Final, List, Optional, Tuple, TypeVar, overload  # noqa: F401, UP035
 
 from ..export.script import ScriptFunction, ScriptModule, freeze, load, save, script, trace
 from ..futures import Future

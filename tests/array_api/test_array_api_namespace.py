@@ -111,7 +111,9 @@ def test_unsigned_integers() -> None:
     assert (xp.sum(x).dtype, xp.prod(x).dtype, xp.cumulative_sum(x).dtype) == (numod.uint64,) * 3
     assert xp.sum(x, dtype=xp.uint16).dtype is numod.uint16 and xp.sum(X, dtype=xp.uint32).tolist() == 21
     assert xp.arange(1, 4, dtype=xp.uint32).tolist() == [1, 2, 3]
-    assert not xp.can_cast(xp.uint16, xp.int64) and xp.isdtype(xp.uint64, "unsigned integer")
+    assert xp.can_cast(xp.uint8, xp.uint16) and xp.can_cast(xp.uint32, xp.int64) and not xp.can_cast(xp.int8, xp.uint16)
+    assert not xp.can_cast(xp.uint64, xp.int64) and not xp.can_cast(xp.uint16, xp.complex64)
+    assert xp.isdtype(xp.uint64, "unsigned integer")
     assert xp.__array_namespace_info__().dtypes(kind="unsigned integer").keys() == {
         "uint8",
         "uint16",

@@ -96,9 +96,8 @@ def test_copies_where_asked():
 
 
 @pytest.mark.parametrize(("arguments", "error", "words"), [
-    (5, RuntimeError, "expected an array"), (np.arange(3)[::-1], ValueError, "negative strides"), (np.arange(3, dtype=np.uint64), TypeError, "no dtype"),
-    (np.arange(3, dtype=np.uint32), TypeError, "32 bits"),
-], ids=["number", "reversed", "uint64", "uint32"])  # fmt: skip
+    (5, RuntimeError, "expected an array"), (np.arange(3)[::-1], ValueError, "negative strides"),
+], ids=["number", "reversed"])  # fmt: skip
 def test_invalid_buffers_are_refused(arguments, error, words):
     with pytest.raises(error, match=words):
         numod.from_dlpack(arguments)
