@@ -330,9 +330,9 @@ class ByteConvolution(Op):
             return Plan(out, _depthwise(x, out, sizes, weight))
         return Plan(out, self.tiled(*_tiled(self.name, x, out, sizes, weight), weight, groups))
 
-    def prepack(self, arguments: tuple, parameters: tuple) -> Packing | None:
+    def prepack(self, arguments: tuple, attributes: tuple) -> Packing | None:
         """Pack the filters, unless they are depthwise ones."""
-        x, weight, groups = *arguments[:2], parameters[3]
+        x, weight, groups = *arguments[:2], attributes[3]
         if x.device.type != "cpu" or _is_depthwise(x, weight, groups):
             return None
         return Packing(1, pack_byte_filters, (groups,), packed_byte_convolution)
@@ -357,7 +357,7 @@ class PackedByteConvolution(ByteConvolution):
     inputs = (*ByteConvolution.inputs, "packed")
     portable = False
 
-    def prepack(self, arguments: tuple, parameters: tuple) -> None:
+    def prepack(self, arguments: tuple, attributes: tuple) -> None:
         """The filters are packed already."""
 
     def tiled(self, run: Callable, parts: Callable, weight: Layout, groups: int) -> Callable:
@@ -369,11 +369,11 @@ class PackedByteConvolution(ByteConvolution):
 class PackByteFilters(Op):
     """Pack filters (O, KH, KW, C / groups) of int8 in panels for `byte_convolution`. CPU only."""
 
-    inputs, parameters = ("weight",), ("groups",)
+    inputs, attributes = ("weight",), ("groups",)
     differentiable = portable = False
 
-    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
-        (weight,), (groups,) = arguments, parameters
+    def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
+        (weight,), (groups,) = arguments, attributes
         out = layout((_packed_size(weight, groups),), dtypes.int32, weight.device)
         return Plan(out, *_packer(weight, groups))
 
