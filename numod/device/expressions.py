@@ -52,6 +52,7 @@ class Expressions:
         self.result = lower.fndesc.restype
         self.slots: dict[tuple, object] = {}
         self.known: dict[str, tuple] | None = {}
+        self.has_fixed_test = False  # whether a condition is of constants; Numba drops the branch not taken
         self.stores: dict[str, int] = dict.fromkeys(outline.arg_names, 1)
         for node in ast.walk(self.tree):
             if type(node) is ast.Name and type(node.ctx) is ast.Store:
@@ -81,9 +82,23 @@ class Expressions:
         elif type(node) is ast.Compare and len(node.ops) > 1:
             self.chain(node, yes, no)
         else:
+            self.has_fixed_test |= self.is_fixed(node)
             self.builder.cbranch(self.truth(self.value(node)), yes, no)
 
+    def is_fixed(self, node: ast.expr) -> bool:
+        """Whether an expression is of constants, global variables, and variables that are one constant."""
+        for part in ast.walk(node):
+            if type(part) in (ast.Call, ast.Subscript, ast.Attribute):
+                return False
+            if type(part) is ast.Name and part.id in self.stores:
+                value = self.known.get(part.id, (None, None))[1]
+                if not isinstance(value, self.numba.ir.Constant):
+                    return False
+        return True
+
     def chain(self, node: ast.Compare, yes: object, no: object) -> None:
+        fixed = [*map(self.is_fixed, (node.left, *node.comparators))]
+        self.has_fixed_test |= any(map(operator.and_, fixed, fixed[1:]))
         left = self.value(node.left)
         for k, (sign, right) in enumerate(zip(node.ops, node.comparators)):
             value = self.value(right)
@@ -149,9 +164,10 @@ class Expressions:
             kind, value = self.known[node.id]
             return kind, self.builder.load(self.slots[node.id, kind]) if value is None else value
         value = self.global_value(node.id)
-        if isinstance(value, (int, float)):
+        if type(value) in (int, float, bool):
             return self.number(value)
-        return self.typing.resolve_value_type(value), self.context.get_dummy_value()
+        kind = self.types.unliteral(self.typing.resolve_value_type(value))
+        return kind, self.context.get_constant_generic(self.builder, kind, value)
 
     def global_value(self, name: str) -> object:
         """The value of a global or a builtin."""
@@ -192,14 +208,17 @@ class Expressions:
         if truth is not None:
             return self.value(node.body if truth else node.orelse)
         yes, no, end = (self.builder.append_basic_block() for _ in range(3))
+        had_fixed_test, self.has_fixed_test = self.has_fixed_test, False
         self.branch(node.test, yes, no)
+        is_fixed = self.has_fixed_test
+        self.has_fixed_test |= had_fixed_test
         values = []
         for block, part in ((yes, node.body), (no, node.orelse)):
             self.builder.position_at_end(block)
             value = self.value(part)
             values.append((value, self.builder.block))
         kind = self.typing.unify_types(*(value[0] for value, _ in values))
-        if kind is None:
+        if kind is None or (is_fixed and values[0][0][0] != values[1][0][0]):
             raise Unsupported("values of several types")
         incoming = []
         for value, block in values:

@@ -4,34 +4,41 @@ Numba reads bytecode into its own representation, rewrites that a dozen times, i
 writes LLVM's instructions. Kernels are structured code over flat arrays and numbers, whose variables keep their type.
 So one walk over the syntax tree infers the types and writes the instructions. What an operator, a cast or a function
 call means is asked of Numba (its signatures and its code for them), so the results are the same. A function with
-anything that this walk does not have is left to Numba's own passes (`compiled` returns None).
+anything that this walk does not have, and one with an error, is left to Numba's own passes (`compiled` returns None):
+their messages name the line.
 """
 
 from __future__ import annotations
 
 import ast
 import functools
-import linecache
+import inspect
 from types import CodeType, FunctionType
 
 from . import phases
 from .expressions import Unsupported
 from .statements import Returned, Statements
 
-_START = "<numod "  # how the file names of kernels start
+TEXT = "__text__"  # the global variable of a kernel's functions that has the text in which they are defined
+
+_walking: set[CodeType] = set()  # the functions that are being written; Numba's lock is held
+_recursive: set[CodeType] = set()  # functions that call themselves, which are left to Numba
 
 
 def compiled(state: object) -> object | None:
     """Numba's compile result of the function of a compilation; None if Numba's own passes are needed."""
     function = state.func_id.func
     code = function.__code__
-    if code.co_freevars or not code.co_filename.startswith(_START):
+    tree = _definition(function)
+    if tree is None or code.co_freevars or code.co_flags & inspect.CO_VARARGS:
         return None
-    tree = _definition(code)
-    if tree is None:
-        return None
-    from numba.core import errors, ir, types
+    from numba.core import ir, types
 
+    if code in _recursive or any(isinstance(kind, types.Omitted) for kind in state.args):  # default values
+        return None
+    if code in _walking:
+        _recursive.add(code)
+        raise Unsupported("recursion")
     names = code.co_varnames[: code.co_argcount]
     library = state.library
     location = ir.Loc(code.co_filename, code.co_firstlineno)
@@ -40,16 +47,21 @@ def compiled(state: object) -> object | None:
     state.calltypes = {}
     state.return_type = types.none
     with phases.Span("lowering", "translate", state.func_id.func_qualname):
+        _walking.add(code)
         try:
             try:
                 _lower(state)
             except Returned as returned:
                 state.return_type = returned.kind
                 _lower(state)
-        except (Unsupported, errors.NumbaError, NotImplementedError):
+        except MemoryError:
+            raise
+        except Exception:  # of this walk or of Numba; RecursionError for a deep expression
             state.func_ir = state.typemap = state.calltypes = state.return_type = None
             state.library = library
             return None
+        finally:
+            _walking.discard(code)
         _back_end()().run_pass(state)
     return state.cr
 
@@ -68,9 +80,10 @@ def _definitions(text: str) -> dict[tuple[str, int], ast.FunctionDef]:
     }
 
 
-def _definition(code: CodeType) -> ast.FunctionDef | None:
+def _definition(function: FunctionType) -> ast.FunctionDef | None:
     """The syntax tree of a kernel's function; None if its text is not kept."""
-    return _definitions("".join(linecache.getlines(code.co_filename))).get((code.co_name, code.co_firstlineno))
+    code, text = function.__code__, function.__globals__.get(TEXT)
+    return None if text is None else _definitions(text).get((code.co_name, code.co_firstlineno))
 
 
 class _Outline:

@@ -38,7 +38,7 @@ class Statements(Expressions):
         if self.known is not None:
             self.give_back(None)
         kind = self.typing.unify_types(*self.returned)
-        if kind is None:
+        if kind is None or (self.has_fixed_test and len(set(self.returned)) > 1):
             raise Unsupported("results of several types")
         if kind != self.result:
             raise Returned(kind)

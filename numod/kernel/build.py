@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ..device import phases, signals
+from ..device import front_end, phases, signals
 from ..device.phases import Span
 from . import registers, scalar
 
@@ -181,8 +181,8 @@ def function(backend: Backend, name: str, source: str) -> Callable:
 
 def _function(backend: Backend, kernel: Kernel) -> Callable:
     """The kernel as an uncompiled Python function."""
-    namespace = {**_provided(backend), "__name__": __name__}
     text = kernel.source.replace("def kernel(", f"def {kernel.name}(", 1)
+    namespace = {**_provided(backend), "__name__": __name__, front_end.TEXT: text}
     filename = f"<numod {kernel.name}>"
     # tracebacks and profilers can show the source
     linecache.cache[filename] = (len(text), None, text.splitlines(True), filename)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numba.core.errors import TypingError
 
 from numod.device import compiler, cpu, front_end
 from numod.kernel import build
 
+PROVIDED = {"SINGLE": np.float32(0.1), "DOUBLE": np.float64(0.1)}
 TEXTS = {
     "loops and jumps": """
     for i in range(n):
@@ -66,12 +68,46 @@ TEXTS = {
             kept = i
         out[i] = value + kept
 """,
+    "conditions of constants": """
+    limit = 2
+    zero = int32(n - n)
+    positive = uint64(zero)
+    out[0] = 1 / -(zero if 1 < limit else positive)
+    out[1] = 1 / -(zero if 3 > 2 else positive)
+    out[2] = 1 / -(zero if LIMIT > 2 and n == 9 else positive)
+    out[3] = 1 / -(zero if 1 < LIMIT < 7 else positive)
+    out[4] = 1 / -constant_test(zero, positive)
+""",
+    "globals": """
+    first, second = PAIR
+    out[0] = first + second * PAIR[1] + SINGLE * x[1] + DOUBLE
+""",
+    "default values": """
+    out[0] = scaled(x[1]) + scaled(x[2], 2)
+    out[1] = scaled(x[2], factor=3)
+""",
+    "a deep expression": f"""
+    out[0] = {" + ".join(["x[0]"] * 700)}
+    out[1] = out[2] = 1
+""",
     "another iterable": """
     for i in (1, 2, 3):
         out[i] = x[i] + m
 """,
 }
 HEAD = """
+LIMIT, PAIR = 5, (2.5, 4)
+
+@inlined_function
+def constant_test(a, b):
+    if LIMIT > 2:
+        return a
+    return b
+
+@inlined_function
+def scaled(value, factor=3):
+    return value * factor
+
 @inlined_function
 def both(a, b):
     \"\"\"A function of two results.\"\"\"
@@ -90,7 +126,9 @@ def part_of_a_loop_0(_first, _last, x, out):
 def kernel(x, out, n, m):
 """
 TAIL = "    divide(part_of_a_loop_0, n, 1, (x, out))\n"
-LEFT_TO_NUMBA = {"types that change", "another iterable"}
+LEFT_TO_NUMBA = {
+    "types that change", "conditions of constants", "default values", "a deep expression", "another iterable",
+}  # fmt: skip
 
 
 def results(monkeypatch: pytest.MonkeyPatch, text: str, count: int, by_numba: bool) -> tuple[np.ndarray, list]:
@@ -105,6 +143,8 @@ def results(monkeypatch: pytest.MonkeyPatch, text: str, count: int, by_numba: bo
     with monkeypatch.context() as patch:
         patch.setattr(front_end, "compiled", compiled)
         patch.setattr(compiler, "_helpers", {})  # those of other kernels are compiled already
+        provided = build._provided(cpu) | PROVIDED
+        patch.setattr(build, "_provided", lambda backend: provided)
         text = f"{HEAD}    # {count} {by_numba}\n{text.strip(chr(10))}\n{TAIL}"
         kernel = build.build(cpu, "sample", text, "float32[], float64[], int64, int64", count > 0)
     out = np.zeros(9)
@@ -118,7 +158,7 @@ def test_results_are_those_of_numbas_passes(monkeypatch: pytest.MonkeyPatch, nam
     out, made = results(monkeypatch, TEXTS[name], len(name), by_numba=False)
     expected, _ = results(monkeypatch, TEXTS[name], len(name), by_numba=True)
     assert out.tobytes() == expected.tobytes() and np.count_nonzero(out) > 2
-    left = {function.partition("_")[0] for function, here in made if not here}
+    left = {function.partition("_")[0] for function, here in made if not here} - {"constant", "scaled"}
     assert len(made) > 1 and left == ({"sample"} if name in LEFT_TO_NUMBA else set())
 
 
@@ -141,6 +181,34 @@ def kernel(x, out):
 
 
 def test_two_kernels_of_one_name_have_their_own_text() -> None:
-    for number in (3, 4):
-        function = build.function(cpu, "kernel", f"def kernel(x):\n    x[0] = {number}\n")
-        assert front_end._definition(function.__code__).body[0].value.value == number
+    functions = [build.function(cpu, "kernel", f"def kernel(x):\n    x[0] = {number}\n") for number in (3, 4)]
+    values = [front_end._definition(function).body[0].value.value for function in functions]
+    assert values == [3, 4]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("t = (x[0], 1)\n    out[0] = t[5]", "tuple index out of range.*line 4"),
+        ("x[0] = 1\n    out[0] = 99999999999999999999", "too large.*line 4"),
+        ("x[0] = 1\n    out[0] = missing", "'missing' is not defined"),
+    ],
+)
+def test_errors_are_those_of_numba(monkeypatch: pytest.MonkeyPatch, text: str, message: str) -> None:
+    monkeypatch.setenv("NUMOD_CACHE_DIR", "")
+    with pytest.raises(TypingError, match=f"(?s){message}"):
+        build.build(cpu, "wrong", f"\ndef kernel(x, out):\n    {text}\n", "float32[], float64[]")
+
+
+def test_recursion_is_refused_by_numba(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NUMOD_CACHE_DIR", "")
+    text = """
+@device_function
+def factorial(n):
+    return 1 if n < 2 else n * factorial(n - 1)
+
+def kernel(out):
+    out[0] = factorial(5)
+"""
+    with pytest.raises(TypingError, match="factorial"):
+        build.build(cpu, "recursive", text, "float64[]")
