@@ -13,7 +13,8 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
-from types import CodeType, FunctionType
+import weakref
+from types import FunctionType
 
 from . import phases
 from .expressions import Unsupported
@@ -21,8 +22,9 @@ from .statements import Returned, Statements
 
 TEXT = "__text__"  # the global variable of a kernel's functions that has the text in which they are defined
 
-_walking: set[CodeType] = set()  # the functions that are being written; Numba's lock is held
-_recursive: set[CodeType] = set()  # functions that call themselves, which are left to Numba
+_walking: set[FunctionType] = set()  # the functions that are being written; Numba's lock is held
+# the argument types for which functions were left to Numba: callers that are then left to it ask for them again
+_left: weakref.WeakKeyDictionary[FunctionType, set[tuple]] = weakref.WeakKeyDictionary()
 
 
 def compiled(state: object) -> object | None:
@@ -34,10 +36,11 @@ def compiled(state: object) -> object | None:
         return None
     from numba.core import ir, types
 
-    if code in _recursive or any(isinstance(kind, types.Omitted) for kind in state.args):  # default values
+    left = _left.setdefault(function, set())
+    if state.args in left or any(isinstance(kind, types.Omitted) for kind in state.args):  # default values
         return None
-    if code in _walking:
-        _recursive.add(code)
+    if function in _walking:
+        left.add(state.args)
         raise Unsupported("recursion")
     names = code.co_varnames[: code.co_argcount]
     library = state.library
@@ -47,7 +50,7 @@ def compiled(state: object) -> object | None:
     state.calltypes = {}
     state.return_type = types.none
     with phases.Span("lowering", "translate", state.func_id.func_qualname):
-        _walking.add(code)
+        _walking.add(function)
         try:
             try:
                 _lower(state)
@@ -59,9 +62,10 @@ def compiled(state: object) -> object | None:
         except Exception:  # of this walk or of Numba; RecursionError for a deep expression
             state.func_ir = state.typemap = state.calltypes = state.return_type = None
             state.library = library
+            left.add(state.args)
             return None
         finally:
-            _walking.discard(code)
+            _walking.discard(function)
         _back_end()().run_pass(state)
     return state.cr
 

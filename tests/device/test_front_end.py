@@ -212,3 +212,22 @@ def kernel(out):
 """
     with pytest.raises(TypingError, match="factorial"):
         build.build(cpu, "recursive", text, "float64[]")
+
+
+def test_a_function_that_fails_is_walked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not again for each caller that is left to Numba because of it."""
+    monkeypatch.setenv("NUMOD_CACHE_DIR", "")
+    walked, usual = [], front_end._lower
+
+    def lower(state: object) -> None:
+        walked.append(state.func_id.func_qualname.partition("_")[0])
+        usual(state)
+
+    monkeypatch.setattr(front_end, "_lower", lower)
+    callers = "".join(
+        f"@inlined_function\ndef caller{k}(value):\n    return {called}(value)\n"
+        for k, called in enumerate(("missing", "caller0", "caller1"))
+    )
+    with pytest.raises(TypingError, match="missing"):
+        build.build(cpu, "chain", f"{callers}\ndef kernel(x):\n    x[0] = caller2(x[1])\n", "float32[]")
+    assert walked == ["chain", "caller2", "caller1", "caller0"]
