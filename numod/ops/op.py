@@ -223,6 +223,10 @@ class Op:
             _ops[id(self)] = self
         self.backward_plans: dict[tuple[int, int], BackwardPlan] = {}
 
+    def __deepcopy__(self, memo: dict) -> Op:
+        """The op itself, as for a function: a copy is not in `every_op`, and its plans would never be dropped."""
+        return self
+
     def supports_half(self, arguments: tuple, attributes: tuple) -> bool:
         """Whether the op's kernels read these 16-bit floats, although `upcasts_half` is true."""
         return False

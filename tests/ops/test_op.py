@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from threading import Thread
 
 import numod
@@ -58,3 +59,8 @@ def test_an_op_that_is_created_meanwhile_keeps_them_apart() -> None:
         op = Op("new")
         assert op.plans is op.plans_by_mode
     assert op.plans is op.plain_plans
+
+
+def test_a_deep_copy_of_an_op_is_the_op() -> None:  # its plans are dropped and exchanged with those of all ops
+    op = rows["add"]
+    assert copy.deepcopy({"op": op})["op"] is op
