@@ -84,6 +84,8 @@ def test_other_operations_are_refused(kind: numod.dtype) -> None:
     ):  # fmt: skip
         with pytest.raises(NotImplementedError, match="not implemented for 'UInt"):
             use()
+    with pytest.raises(RuntimeError, match="Got: UInt"):
+        x.mean()
     with pytest.raises(IndexError):
         numod.arange(4)[numod.tensor([1], dtype=kind)]
 
