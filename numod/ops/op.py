@@ -63,14 +63,21 @@ def _count_planning(change: int) -> None:
     with _planning_changes:
         former, _planning = _planning, _planning + change
         if not former or not _planning:
-            for op in every_op():
-                op.plans = op.plans_by_mode if _planning else op.plain_plans
+            _exchange_tables()
+
+
+def _exchange_tables() -> None:
+    for op in every_op():
+        op.plans = op.plans_by_mode if _planning else op.plain_plans
 
 
 def _enter_child() -> None:
-    """Replace the lock after a fork: a thread that does not exist in the child may have held it."""
-    global _planning_changes
+    """After a fork, replace the lock and count anew: threads that do not exist in the child may hold it or plan."""
+    global _planning, _planning_changes
     _planning_changes = Lock()
+    if _planning and not for_all_sizes.get():
+        _planning = 0
+        _exchange_tables()
 
 
 if hasattr(os, "register_at_fork"):
