@@ -63,14 +63,21 @@ def _count_planning(change: int) -> None:
     with _planning_changes:
         former, _planning = _planning, _planning + change
         if not former or not _planning:
-            for op in every_op():
-                op.plans = op.plans_by_mode if _planning else op.plain_plans
+            _exchange_tables()
+
+
+def _exchange_tables() -> None:
+    for op in every_op():
+        op.plans = op.plans_by_mode if _planning else op.plain_plans
 
 
 def _enter_child() -> None:
-    """Replace the lock after a fork: a thread that does not exist in the child may have held it."""
-    global _planning_changes
+    """After a fork, replace the lock and count anew: threads that do not exist in the child may hold it or plan."""
+    global _planning, _planning_changes
     _planning_changes = Lock()
+    if _planning and not for_all_sizes.get():
+        _planning = 0
+        _exchange_tables()
 
 
 if hasattr(os, "register_at_fork"):
@@ -222,6 +229,10 @@ class Op:
             self.plans = self.plans_by_mode if _planning else self.plain_plans
             _ops[id(self)] = self
         self.backward_plans: dict[tuple[int, int], BackwardPlan] = {}
+
+    def __deepcopy__(self, memo: dict) -> Op:
+        """The op itself, as for a function: a copy is not in `every_op`, and its plans would never be dropped."""
+        return self
 
     def supports_half(self, arguments: tuple, attributes: tuple) -> bool:
         """Whether the op's kernels read these 16-bit floats, although `upcasts_half` is true."""

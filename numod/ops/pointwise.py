@@ -328,7 +328,7 @@ class OverComplex(Op):
     of the saved values.
     """
 
-    upcasts_half = False
+    upcasts_half, wide_unsigned = False, True  # the row's `accepts` decides
 
     def __init__(self, row: Pointwise) -> None:
         super().__init__(row.name)

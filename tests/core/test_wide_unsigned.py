@@ -84,8 +84,35 @@ def test_other_operations_are_refused(kind: numod.dtype) -> None:
     ):  # fmt: skip
         with pytest.raises(NotImplementedError, match="not implemented for 'UInt"):
             use()
+    with pytest.raises(RuntimeError, match="Got: UInt"):
+        x.mean()
     with pytest.raises(IndexError):
         numod.arange(4)[numod.tensor([1], dtype=kind)]
+
+
+@wide
+def test_scalars_as_indices(kind: numod.dtype) -> None:
+    x, index = numod.arange(10), numod.tensor(3, dtype=kind)
+    assert x[index].item() == 3 and numod.eye(5)[index, numod.tensor([1, 3])].tolist() == [0, 1]
+    x[index] = 7
+    assert x.tolist() == [0, 1, 2, 7, *range(4, 10)]
+    assert numod.compile(lambda x, k: x[k] + 1)(x, index).item() == 8
+    with pytest.raises(IndexError, match="out of (bounds|range)"):  # 2**64 - 1 is no -1
+        x[numod.full((), -1, dtype=kind)]
+
+
+@wide
+def test_draws_need_a_bound(kind: numod.dtype) -> None:
+    x = numod.zeros(50, dtype=kind)
+    with pytest.raises(NotImplementedError, match="pass one"):
+        x.random_()
+    assert set(x.random_(3).tolist()) == {0, 1, 2}
+
+
+@wide
+def test_products_with_complex_numbers(kind: numod.dtype) -> None:
+    x = numod.tensor([1, 2**16 - 1], dtype=kind) * 1j
+    assert x.dtype is numod.complex64 and x.tolist() == [1j, 65535j]
 
 
 @wide

@@ -418,6 +418,12 @@ def test_all_problems_are_reported_at_once() -> None:
     assert text.startswith("onnx.export: ") and len(error.value.problems) >= 4
 
 
+def test_the_order_of_uint64_is_refused() -> None:  # runtimes sort int64, in which numbers from 2**63 on are negative
+    x = torch.tensor([2**63 + 1, 2], dtype=torch.uint64)
+    with pytest.raises(ExportError, match="the order of uint64"):
+        torch.onnx.export(lambda x: x.sort().values, (x,))
+
+
 def test_steps_without_effect_on_the_results_are_no_problems() -> None:
     def function(x: torch.Tensor) -> torch.Tensor:
         torch.linalg.inv(x[:, :3])

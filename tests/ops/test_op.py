@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from threading import Thread
+import copy
+import os
+from threading import Event, Thread
+
+import pytest
 
 import numod
 from numod.ops.op import Op, every_op, planning_for_all_sizes
@@ -58,3 +62,28 @@ def test_an_op_that_is_created_meanwhile_keeps_them_apart() -> None:
         op = Op("new")
         assert op.plans is op.plans_by_mode
     assert op.plans is op.plain_plans
+
+
+def test_a_deep_copy_of_an_op_is_the_op() -> None:  # its plans are dropped and exchanged with those of all ops
+    op = rows["add"]
+    assert copy.deepcopy({"op": op})["op"] is op
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of a fork beside threads
+def test_a_forked_process_does_not_count_threads_that_it_does_not_have() -> None:
+    started, finished = Event(), Event()
+
+    def plan() -> None:
+        with planning_for_all_sizes():
+            started.set()
+            finished.wait()
+
+    thread = Thread(target=plan)
+    thread.start()
+    started.wait()
+    if not (child := os.fork()):
+        os._exit(0 if all(op.plans is op.plain_plans for op in every_op()) else 1)
+    finished.set()
+    thread.join()
+    assert os.waitpid(child, 0)[1] == 0

@@ -636,6 +636,11 @@ def random_(
     _refuse("random_", self)
     if to == NOT_GIVEN:
         from_, to = 0, from_
+    if to is None and self.dtype.kind == "w":  # as in PyTorch; the kernel cannot count the 2**64 values of uint64
+        raise NotImplementedError(
+            f"random_() is not implemented for {self.dtype.short} without an upper bound; pass one, for example "
+            f"random_({1 << 16})"
+        )
     if to is None:
         to = _most_exact(self.dtype) + 1
     return _fill(self, t.randint, _range(from_ or 0, to, self.dtype), generator)

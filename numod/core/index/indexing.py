@@ -334,6 +334,8 @@ def _as_index(element: object, self: Tensor) -> object:
             else tensor(element, dtype=dtypes.int64, device=self.device)
         )
     if isinstance(element, Tensor):
+        if element.dtype.kind == "w" and not element.ndim:  # PyTorch takes any integer without dimensions
+            return _wide_index(element).to(device=self.device)
         if element.dtype not in (dtypes.int64, dtypes.int32, dtypes.uint8, dtypes.bool_) and (
             element.ndim or element.dtype not in (dtypes.int8, dtypes.int16)
         ):
@@ -360,6 +362,12 @@ def _as_index(element: object, self: Tensor) -> object:
             "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got "
             f"{type(element).__name__})"
         ) from None
+
+
+def _wide_index(element: Tensor) -> Tensor:
+    """An index of uint16, uint32 or uint64 as int64. What int64 cannot hold becomes its maximum, out of range."""
+    index = element.to(dtypes.int64)
+    return t.where(index < 0, dtypes.iinfo(dtypes.int64).max, index) if element.dtype is dtypes.uint64 else index
 
 
 def _slice(result: Tensor, dim: int, item: slice) -> Tensor:

@@ -224,13 +224,13 @@ def _of_other_thread(value: Any) -> bool:
 def _as_number(value: Any) -> Any:
     """Replace a lazy scalar of another thread's recording by its number; return other values unchanged.
 
-    Active recordings are marked as confused, which discards them: the number may differ at the next call.
+    Active recordings are discarded, and a later call may be recorded: the number may differ at the next call.
     """
     if not _of_other_thread(value):
         return value
     for active_listener in active_listeners():
-        if hasattr(active_listener, "confused"):
-            active_listener.confused = True
+        if hasattr(active_listener, "may_succeed_later"):
+            active_listener.may_succeed_later = True
     alive = LazyScalar._alive.__get__(value)
     # this thread may keep the scalar beyond the end of that recording, which is not an error there
     alive[:] = [entry for entry in alive if entry[0]() is not value]

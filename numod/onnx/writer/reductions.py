@@ -140,6 +140,8 @@ def _orderable(translation: Translation, x: Value) -> str:
     """A tensor in a dtype that runtimes compare: other integers and truth values as int64."""
     dtype = translation.dtype(x)
     name = translation.name(x)
+    if dtype is dtypes.uint64:
+        raise Unsupported("the order of uint64, which int64 does not keep; convert with .to(numod.int64)")
     return name if dtype.kind == "f" or dtype in _NATIVE_INTEGERS else translation.graph.cast(name, dtypes.int64)
 
 

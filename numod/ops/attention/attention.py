@@ -173,7 +173,7 @@ class _BlockedAttention(Op):
         The kernel has `arrays` array arguments. Its thread blocks divide the `rows` rows of each head.
         """
         query, value = inputs[mask_at - 3], inputs[mask_at - 1]
-        depth, width, line, runs = query.shape[-1], value.shape[-1], 64, gpu_kernels.COLUMN_RUNS[kernel]
+        depth, width, line, runs = query.shape[-1], value.shape[-1], 64, gpu_kernels.KERNEL_COLUMN_RUNS[kernel]
         constants = {
             "LINE": line, "ACROSS": 8, "THREADS": 64, "COLUMN_RUNS": runs, "STEP": 32 * runs,
             "SLICE": min(line, -(-max(depth, width) // 4) * 4),

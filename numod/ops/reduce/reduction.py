@@ -97,7 +97,7 @@ class Reduction(Op):
                 self._refuse_wide_unsigned((x, layout((), compute, x.device)))
             raise RuntimeError(
                 f"{self.name}(): could not infer output dtype. Input dtype must be either a floating point or complex "
-                f"dtype. Got: {compute.short}"
+                f"dtype. Got: {(wanted or x.dtype).short}"
             )
         compute = dtypes.bool_ if self.result == "bool" else compute
         if (x.dtype, compute) not in self._folds:  # one fold for all shapes, so that they share the kernel

@@ -9,6 +9,7 @@ import copy
 import json
 import math
 import statistics
+import threading
 import warnings
 from collections import Counter
 from collections.abc import Callable
@@ -23,6 +24,9 @@ from pairs import Pair, batch, compile, equal, gradients_of, net, step_of
 
 import numod
 from numod import nn
+from numod.core.listeners import listeners
+from numod.graph.capture.recorder import Recorder
+from numod.graph.values.lazy_scalar import LazyScalar, ScalarExpression
 from numod.graph import compile as compiled_natively
 from numod.nn import functional as F
 
@@ -513,3 +517,23 @@ def test_numbers_are_given_to_operators_of_others(use: Callable) -> None:
     compiled = compiled_natively(function, options={"linked": False})
     for k in range(4):
         assert compiled(numod.ones(2) * k) == function(numod.ones(2) * k)
+
+
+def test_a_number_of_another_threads_recording_discards_this_recording() -> None:
+    class Recording:
+        may_succeed_later = False
+
+        def __call__(self, *call: object) -> None:
+            """An op was called."""
+
+    made: list = []
+    expression = ScalarExpression("item", (numod.tensor(3.0),))
+    thread = threading.Thread(target=lambda: made.append(LazyScalar(expression, lambda *flag: None, [])))
+    thread.start()
+    thread.join()
+    listeners.append(recording := Recording())
+    try:
+        assert made[0] + 1 == 4.0
+    finally:
+        listeners.remove(recording)
+    assert recording.may_succeed_later and isinstance(Recorder.may_succeed_later, property)
