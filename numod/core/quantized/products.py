@@ -21,7 +21,7 @@ from ...ops.op import Op
 from ...ops.sequence import int8_layer
 from ..apply import apply
 from ..listeners import listeners
-from ..tensor import Tensor, fields_of
+from ..tensor import DataVersionCounter, Tensor, fields_of
 from .schemes import per_tensor_affine
 from .tensor import QuantizedTensor, Quantizer, wrap_integers
 
@@ -52,14 +52,14 @@ class WeightParts:
 
     def shift(self, bias: Tensor | None) -> Tensor:
         """The bias, or zeros."""
-        return self.column_scale.new_zeros(self.matrix.shape[0]) if bias is None else _plain(bias)
+        return self.column_scale.new_zeros(self.matrix.shape[0]) if bias is None else _plain(bias).contiguous()
 
     def requantizer(self, x: Quantizer, bias: Tensor | None, scale: float) -> tuple[Tensor, Tensor]:
         """Offsets (int32) and multipliers of the sums, for a result of this scale."""
         if listeners:  # a recorded program computes its own
             return self.new_requantizer(x, bias, scale)
         key = x.scale, x.zero_point, scale, id(bias)
-        state = () if bias is None else (bias._storage, bias._storage.version)
+        state = () if bias is None else (bias._storage, bias._storage.version, DataVersionCounter.total)
         cached = self.requantizers.get(key)
         if cached is None or cached[1] != state:
             if len(self.requantizers) == _MOST_REQUANTIZERS:
@@ -96,23 +96,26 @@ _packed: WeakKeyDictionary[Storage, tuple[tuple, Tensor]] = WeakKeyDictionary()
 Layer = int8_linear.ByteLinear | int8_linear.DynamicLinear | int8_layer.DynamicLayer
 
 
-def linear(op: Layer, x: Tensor, weight: Tensor, others: tuple, parameters: tuple) -> Any:
-    """An op of x, an int8 weight and others. The weight is packed once for each state of its memory.
+def linear(op: Layer, x: Tensor, weight: Tensor, others: tuple, attributes: tuple) -> Any:
+    """An op of x, an int8 weight and others, all contiguous. The weight is packed once for each state of its memory.
 
     Recorded programs have the weight as it is: freezing packs it.
     """
     if listeners or x.device.type != "cpu":
-        return apply(op, (x, weight, *others), parameters)
+        return apply(op, (x, weight, *others), attributes)
     packed = packed_weight(weight, int8_linear.pack_bytes, ())
-    return apply(op.packed_form(), (x, weight, *others, packed), parameters)
+    return apply(op.packed_form(), (x, weight, *others, packed), attributes)
 
 
-def packed_weight(weight: Tensor, op: Op, parameters: tuple) -> Tensor:
-    """A weight packed by an op, once for each state of its memory."""
+def packed_weight(weight: Tensor, op: Op, attributes: tuple) -> Tensor:
+    """A contiguous weight packed by an op, once for each state of its memory."""
     storage = weight._storage
-    state, known = (storage.version, weight._offset, weight._layout, parameters), _packed.get(storage)
+    if storage.foreign:  # others write to this memory, and do not count it
+        return apply(op, (weight,), attributes)
+    state = storage.version, DataVersionCounter.total, weight._offset, weight._layout, attributes
+    known = _packed.get(storage)
     if known is None or known[0] != state:
-        known = _packed[storage] = state, apply(op, (weight,), parameters)
+        known = _packed[storage] = state, apply(op, (weight,), attributes)
     return known[1]
 
 
@@ -170,12 +173,12 @@ def static_convolution(
     filters = parts.filters
     zero = out.zero_point
     limits = x_quantizer.zero_point, zero, max(low, zero) if relu else low, high
-    parameters, others = (*settings, *limits), (offset, multiplier)
-    packing = None if listeners else byte_convolution.prepack((x._layout, filters._layout), parameters)
+    attributes, others = (*settings, *limits), (offset, multiplier)
+    packing = None if listeners else byte_convolution.prepack((x._layout, filters._layout), attributes)
     if packing is None:
-        return apply(byte_convolution, (x, filters, *others), parameters)
+        return apply(byte_convolution, (x, filters, *others), attributes)
     packed = packed_weight(filters, packing.op, packing.attributes)
-    return apply(packing.product, (x, filters, *others, packed), parameters)
+    return apply(packing.product, (x, filters, *others, packed), attributes)
 
 
 def quantized_linear(
@@ -227,7 +230,8 @@ def dynamic_rows_linear(x: Tensor, integers: Tensor, weight_scale: Tensor, bias:
     matrix = x.detach().float().reshape(-1, x.shape[-1]).contiguous()
     if matrix.device.type == "cpu":
         shift = weight_scale.new_zeros(integers.shape[0]) if bias is None else bias.detach()
-        result = linear(int8_linear.dynamic_linear, matrix, integers, (weight_scale, shift.float()), (0,))
+        others = weight_scale.contiguous(), shift.float().contiguous()
+        result = linear(int8_linear.dynamic_linear, matrix, integers.contiguous(), others, (0,))
     else:
         scale = (matrix.abs().amax(1, keepdim=True) / 127).clamp_min(1e-12)
         rounded = apply(rows.to_integers["int8"], (matrix, scale, 0, -127, 127))
