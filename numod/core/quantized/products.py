@@ -51,8 +51,8 @@ class WeightParts:
         self.requantizers: dict[tuple, tuple[Tensor | None, tuple, tuple[Tensor, Tensor]]] = {}
 
     def shift(self, bias: Tensor | None) -> Tensor:
-        """The bias, or zeros."""
-        return self.column_scale.new_zeros(self.matrix.shape[0]) if bias is None else _plain(bias).contiguous()
+        """The bias as a row of float32, or zeros."""
+        return _row(bias, self.column_scale)
 
     def requantizer(self, x: Quantizer, bias: Tensor | None, scale: float) -> tuple[Tensor, Tensor]:
         """Offsets (int32) and multipliers of the sums, for a result of this scale."""
@@ -117,6 +117,14 @@ def packed_weight(weight: Tensor, op: Op, attributes: tuple) -> Tensor:
     if known is None or known[0] != state:
         known = _packed[storage] = state, apply(op, (weight,), attributes)
     return known[1]
+
+
+def _row(bias: Tensor | None, like: Tensor) -> Tensor:
+    """A bias as a contiguous row of the shape and dtype of another, or zeros. Raises RuntimeError for other shapes."""
+    if bias is None:
+        return like.new_zeros(like.shape[0])
+    bias = _plain(bias).to(like.dtype)
+    return (bias if bias.shape == like.shape else bias.expand(like.shape)).contiguous()
 
 
 def _plain(tensor: Tensor) -> Tensor:
@@ -229,8 +237,7 @@ def dynamic_rows_linear(x: Tensor, integers: Tensor, weight_scale: Tensor, bias:
     """x @ w.T + bias, (…, in) -> (…, out), for an int8 w (out, in): each row of x has a scale; zero is the middle."""
     matrix = x.detach().float().reshape(-1, x.shape[-1]).contiguous()
     if matrix.device.type == "cpu":
-        shift = weight_scale.new_zeros(integers.shape[0]) if bias is None else bias.detach()
-        others = weight_scale.contiguous(), shift.float().contiguous()
+        others = weight_scale.contiguous(), _row(bias, weight_scale)
         result = linear(int8_linear.dynamic_linear, matrix, integers.contiguous(), others, (0,))
     else:
         scale = (matrix.abs().amax(1, keepdim=True) / 127).clamp_min(1e-12)
@@ -241,9 +248,10 @@ def dynamic_rows_linear(x: Tensor, integers: Tensor, weight_scale: Tensor, bias:
     return result.reshape(*x.shape[:-1], integers.shape[0]).to(x.dtype)
 
 
-def runs_layer(x: Tensor, weight: Tensor) -> bool:
-    """Whether `dynamic_layer` takes inputs like x and this recurrent weight."""
-    is_plain = x.device.type == "cpu" and x.dtype is dtypes.float32 and isinstance(weight, QuantizedTensor)
+def runs_layer(x: Tensor, start: tuple, weight: Tensor) -> bool:
+    """Whether `dynamic_layer` takes inputs and states like these and this recurrent weight."""
+    is_plain = x.device.type == "cpu" and isinstance(weight, QuantizedTensor)
+    is_plain = is_plain and all(tensor.dtype is dtypes.float32 for tensor in (x, *start))
     return is_plain and weight._quantizer.dtype is dtypes.qint8 and parts_of(weight).is_symmetric
 
 

@@ -123,7 +123,7 @@ class _Layer(_Recurrent):
     def _run(self, x: Tensor, sizes: list[int], start: tuple, suffix: str, reverse: bool) -> tuple:
         weights, batch = self._weights(suffix), sizes[0]
         weight = weights["weight_hh"]
-        has_kernel = self.mode in ("LSTM", "GRU") and not self.proj_size and runs_layer(x, weight)
+        has_kernel = self.mode in ("LSTM", "GRU") and not self.proj_size and runs_layer(x, start, weight)
         if not has_kernel or min(sizes) != batch or not 0 < batch <= _KERNEL_BATCH or start[0].shape[0] != batch:
             return run_by_step(self.mode, x, sizes, start, weights, reverse)
         gates = dynamic_linear(x, weights["weight_ih"], weights.get("bias_ih"))
