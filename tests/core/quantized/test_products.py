@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 import numod as torch
+from numod import nn
+from numod.ao import quantization
 from numod.ao.nn.quantized import Conv2d, dynamic
 from numod.ao.nn.quantized import functional as qF
 from numod.core.quantized import dynamic_rows_linear
@@ -160,3 +162,15 @@ def test_images_that_do_not_fit_are_refused(groups, channels):
     x = torch.quantize_per_tensor(torch.randn(1, channels, 6, 6), 0.03, 120, torch.quint8)
     with pytest.raises(RuntimeError, match=f"do not fit an input with {channels} channels"):
         layer(x)
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])
+def test_recurrent_layers_of_a_dynamic_batch(kind):
+    """One program for batches that eager layers compute in different ways."""
+    torch.manual_seed(0)
+    layer = quantization.quantize_dynamic(nn.Sequential(kind(4, 5)), {kind}, dtype=torch.qint8).eval()
+    batch = torch.export.Dim("batch", min=1, max=64)
+    program = torch.export.export(layer, (torch.randn(3, 2, 4),), dynamic_shapes=({1: batch},)).module()
+    for size in (1, 7, 33, 64):
+        x = torch.randn(3, size, 4)
+        torch.testing.assert_close(program(x)[0], layer(x)[0], rtol=1e-4, atol=1e-4)
