@@ -314,12 +314,12 @@ class ByteConvolution(Op):
         (stride, padding, dilation, groups, *limits), (n, h, w, c), (o, *taps, d) = attributes, x.shape, weight.shape
         if c != d * groups or o % groups:
             raise RuntimeError(
-                f"quantized convolution: filters for {d * groups} channels (channels last {weight.shape}, {groups} "
-                f"groups) do not fit an input with {c} channels (channels last {x.shape})"
+                f"quantized convolution: filters for {d * groups} channels ({groups} groups) do not "
+                f"fit an input with {c} channels"
             )
         for name, row in zip(self.inputs[2:4], arguments[2:4]):
             if row.shape != (o,):
-                raise RuntimeError(f"quantized convolution: expected {name} of shape {(o,)}, got {row.shape}")
+                raise RuntimeError(f"quantized convolution: expected {name} of shape {(o,)}, got {tuple(row.shape)}")
         out_sizes = [
             (size + 2 * pad - gap * (tap - 1) - 1) // step + 1
             for size, pad, gap, tap, step in zip((h, w), padding, dilation, taps, stride)
