@@ -26,6 +26,11 @@ def quantized(x, scale, zero, low, high):
     return saturated(round(x * (1.0 / scale) + zero), low, high)
 
 
+def requantized(total, offset, multiplier, zero, low, high):
+    """The integer of a product's sum: `offset` has the bias and the products with zero points."""
+    return saturated(zero + round((total + offset) * multiplier), low, high)
+
+
 def is_inside(x, scale, zero, low, high):
     """Whether the integer of x is in [low, high]. False for NaN."""
     value = zero + steps(x, scale)
@@ -63,7 +68,10 @@ def zero_of(low, scale, last):
 to_integers = {  # name of the integers' dtype -> row
     name: pointwise(f"quantize_{name}", quantized, accepts="f", result=name) for name in ("int8", "uint8", "int32")
 }
-for _row in to_integers.values():
+requantize = {  # saved programs of older versions have these rows after products of integers
+    name: pointwise(f"requantize_{name}", requantized, accepts="f", result=name) for name in ("int8", "uint8")
+}
+for _row in (*to_integers.values(), *requantize.values()):
     _row.differentiable = False
 # the scale and zero point of a tensor whose values are in [low, high], for the integers 0 to `last`
 range_scale = pointwise(

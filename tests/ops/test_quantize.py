@@ -7,7 +7,7 @@ import numod as torch
 from numod.ops.pointwise import rows
 
 X = np.random.default_rng(0).standard_normal(1000).astype(np.float32) * 9
-# "quantize_int8", "quantize_uint8", "quantize_int32", "fake_quantize"
+# "quantize_int8", "quantize_uint8", "quantize_int32", "requantize_int8", "requantize_uint8", "fake_quantize"
 # "range_scale", "range_zero", "dequantize_product"
 LIMITS = {"int8": (-128, 127), "uint8": (0, 255), "int32": (-(2**31), 2**31 - 128)}
 
@@ -18,6 +18,15 @@ def test_quantize(name):
     expected = np.clip(np.round(X / np.float64(np.float32(0.0371)) + 11), *LIMITS[name])
     assert out.dtype is getattr(torch, name) and np.abs(out.numpy() - expected).max() <= 1
     assert (out.numpy() == expected).mean() > 0.99
+
+
+@pytest.mark.parametrize("name", ["int8", "uint8"])
+def test_requantize(name):
+    totals = np.arange(-5000, 5000, 7, dtype=np.int32)
+    row = rows[f"requantize_{name}"]
+    out = row(torch.from_numpy(totals), torch.tensor([100], dtype=torch.int32), torch.tensor([0.013]), 5, *LIMITS[name])
+    expected = np.clip(np.round((totals + 100) * 0.013) + 5, *LIMITS[name])
+    assert out.dtype is getattr(torch, name) and np.abs(out.numpy() - expected).max() <= 1
 
 
 def test_fake_quantize():

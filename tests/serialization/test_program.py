@@ -14,10 +14,12 @@ import pytest
 
 import numod
 from numod import nn
+from numod.core.apply import apply
 from numod.graph import Executable
 from numod.graph import trace
 from numod.graph import verify
 from numod.nn import functional as F
+from numod.ops import quantize
 from numod.serialization import load_file, load_metadata, load_program, save_file, save_program
 
 MODELS = {
@@ -162,3 +164,17 @@ def test_a_program_over_packed_sequences_takes_all_lengths(kind: type, tmp_path:
         program = load_program(tmp_path / "program")
         for lengths in ([3, 5, 8, 1], [1, 8, 8, 2], [1, 1, 1, 1]):
             assert numod.allclose(program(x, numod.tensor(lengths)), function(x, numod.tensor(lengths)), atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+def test_rows_that_only_older_files_have(dtype: str, tmp_path: Path) -> None:
+    """A static quantized layer was a product of integers and a row that requantizes."""
+
+    def layer(sums: numod.Tensor, multiplier: numod.Tensor) -> numod.Tensor:
+        return apply(quantize.requantize[dtype], (sums, 2, multiplier, 3, 0, 100))
+
+    sums, multiplier = numod.tensor([-20, 0, 4, 90, 900], dtype=numod.int32), numod.full((5,), 0.5)
+    save_program(trace(layer, sums, multiplier), tmp_path / "program")
+    program = load_program(tmp_path / "program")
+    for run in (program, Executable(program)):
+        assert run(sums, multiplier).tolist() == [0, 4, 6, 49, 100]

@@ -21,7 +21,7 @@ from ...ops.op import Op
 from ...ops.sequence import int8_layer
 from ..apply import apply
 from ..listeners import listeners
-from ..tensor import Tensor, fields_of
+from ..tensor import DataVersionCounter, Tensor, fields_of
 from .schemes import per_tensor_affine
 from .tensor import QuantizedTensor, Quantizer, wrap_integers
 
@@ -51,15 +51,15 @@ class WeightParts:
         self.requantizers: dict[tuple, tuple[Tensor | None, tuple, tuple[Tensor, Tensor]]] = {}
 
     def shift(self, bias: Tensor | None) -> Tensor:
-        """The bias, or zeros."""
-        return self.column_scale.new_zeros(self.matrix.shape[0]) if bias is None else _plain(bias)
+        """The bias as a row of float32, or zeros."""
+        return _row(bias, self.column_scale)
 
     def requantizer(self, x: Quantizer, bias: Tensor | None, scale: float) -> tuple[Tensor, Tensor]:
         """Offsets (int32) and multipliers of the sums, for a result of this scale."""
         if listeners:  # a recorded program computes its own
             return self.new_requantizer(x, bias, scale)
         key = x.scale, x.zero_point, scale, id(bias)
-        state = () if bias is None else (bias._storage, bias._storage.version)
+        state = () if bias is None else (bias._storage, bias._storage.version, DataVersionCounter.total)
         cached = self.requantizers.get(key)
         if cached is None or cached[1] != state:
             if len(self.requantizers) == _MOST_REQUANTIZERS:
@@ -96,24 +96,35 @@ _packed: WeakKeyDictionary[Storage, tuple[tuple, Tensor]] = WeakKeyDictionary()
 Layer = int8_linear.ByteLinear | int8_linear.DynamicLinear | int8_layer.DynamicLayer
 
 
-def linear(op: Layer, x: Tensor, weight: Tensor, others: tuple, parameters: tuple) -> Any:
-    """An op of x, an int8 weight and others. The weight is packed once for each state of its memory.
+def linear(op: Layer, x: Tensor, weight: Tensor, others: tuple, attributes: tuple) -> Any:
+    """An op of x, an int8 weight and others, all contiguous. The weight is packed once for each state of its memory.
 
     Recorded programs have the weight as it is: freezing packs it.
     """
     if listeners or x.device.type != "cpu":
-        return apply(op, (x, weight, *others), parameters)
+        return apply(op, (x, weight, *others), attributes)
     packed = packed_weight(weight, int8_linear.pack_bytes, ())
-    return apply(op.packed_form(), (x, weight, *others, packed), parameters)
+    return apply(op.packed_form(), (x, weight, *others, packed), attributes)
 
 
-def packed_weight(weight: Tensor, op: Op, parameters: tuple) -> Tensor:
-    """A weight packed by an op, once for each state of its memory."""
+def packed_weight(weight: Tensor, op: Op, attributes: tuple) -> Tensor:
+    """A contiguous weight packed by an op, once for each state of its memory."""
     storage = weight._storage
-    state, known = (storage.version, weight._offset, weight._layout, parameters), _packed.get(storage)
+    if storage.foreign:  # others write to this memory, and do not count it
+        return apply(op, (weight,), attributes)
+    state = storage.version, DataVersionCounter.total, weight._offset, weight._layout, attributes
+    known = _packed.get(storage)
     if known is None or known[0] != state:
-        known = _packed[storage] = state, apply(op, (weight,), parameters)
+        known = _packed[storage] = state, apply(op, (weight,), attributes)
     return known[1]
+
+
+def _row(bias: Tensor | None, like: Tensor) -> Tensor:
+    """A bias as a contiguous row of the shape and dtype of another, or zeros. Raises RuntimeError for other shapes."""
+    if bias is None:
+        return like.new_zeros(like.shape[0])
+    bias = _plain(bias).to(like.dtype)
+    return (bias if bias.shape == like.shape else bias.expand(like.shape)).contiguous()
 
 
 def _plain(tensor: Tensor) -> Tensor:
@@ -170,12 +181,12 @@ def static_convolution(
     filters = parts.filters
     zero = out.zero_point
     limits = x_quantizer.zero_point, zero, max(low, zero) if relu else low, high
-    parameters, others = (*settings, *limits), (offset, multiplier)
-    packing = None if listeners else byte_convolution.prepack((x._layout, filters._layout), parameters)
+    attributes, others = (*settings, *limits), (offset, multiplier)
+    packing = None if listeners else byte_convolution.prepack((x._layout, filters._layout), attributes)
     if packing is None:
-        return apply(byte_convolution, (x, filters, *others), parameters)
+        return apply(byte_convolution, (x, filters, *others), attributes)
     packed = packed_weight(filters, packing.op, packing.attributes)
-    return apply(packing.product, (x, filters, *others, packed), parameters)
+    return apply(packing.product, (x, filters, *others, packed), attributes)
 
 
 def quantized_linear(
@@ -226,8 +237,8 @@ def dynamic_rows_linear(x: Tensor, integers: Tensor, weight_scale: Tensor, bias:
     """x @ w.T + bias, (…, in) -> (…, out), for an int8 w (out, in): each row of x has a scale; zero is the middle."""
     matrix = x.detach().float().reshape(-1, x.shape[-1]).contiguous()
     if matrix.device.type == "cpu":
-        shift = weight_scale.new_zeros(integers.shape[0]) if bias is None else bias.detach()
-        result = linear(int8_linear.dynamic_linear, matrix, integers, (weight_scale, shift.float()), (0,))
+        others = weight_scale.contiguous(), _row(bias, weight_scale)
+        result = linear(int8_linear.dynamic_linear, matrix, integers.contiguous(), others, (0,))
     else:
         scale = (matrix.abs().amax(1, keepdim=True) / 127).clamp_min(1e-12)
         rounded = apply(rows.to_integers["int8"], (matrix, scale, 0, -127, 127))
@@ -237,9 +248,10 @@ def dynamic_rows_linear(x: Tensor, integers: Tensor, weight_scale: Tensor, bias:
     return result.reshape(*x.shape[:-1], integers.shape[0]).to(x.dtype)
 
 
-def runs_layer(x: Tensor, weight: Tensor) -> bool:
-    """Whether `dynamic_layer` takes inputs like x and this recurrent weight."""
-    is_plain = x.device.type == "cpu" and x.dtype is dtypes.float32 and isinstance(weight, QuantizedTensor)
+def runs_layer(x: Tensor, start: tuple, weight: Tensor) -> bool:
+    """Whether `dynamic_layer` takes inputs and states like these and this recurrent weight."""
+    is_plain = x.device.type == "cpu" and isinstance(weight, QuantizedTensor)
+    is_plain = is_plain and all(tensor.dtype is dtypes.float32 for tensor in (x, *start))
     return is_plain and weight._quantizer.dtype is dtypes.qint8 and parts_of(weight).is_symmetric
 
 

@@ -125,7 +125,8 @@ def shrink(model: Module, example: Any) -> Module:
     Channels of residual sums, of shared modules and of grouped convolutions stay. Pruned parameters become plain ones.
 
     `example` is an input of the model, or a tuple of inputs. The model runs twice with it. Raises RuntimeError if the
-    model is in training mode, or if the smaller model does not compute the same outputs.
+    model is in training mode, or if the smaller model does not compute the same outputs, and TypeError if the outputs
+    are objects of other classes than tensors, numbers, tuples, lists, dicts and dataclasses.
 
     Example:
 

@@ -11,13 +11,15 @@ import copy
 import threading
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import is_dataclass
 from typing import Any
 
 from ...autograd import no_grad
 from ...core import Tensor, arange
-from ...core.math.elementwise import allclose
 from ...core.apply import apply
 from ...core.listeners import listeners
+from ...core.math.elementwise import allclose
+from ...dtypes import finfo
 from ...ops.op import Op
 from ...ops.pointwise import Pointwise
 from .. import activation, convolution, dropout, linear, normalization, pooling
@@ -43,9 +45,11 @@ _MAXIMA = (
     pooling.AdaptiveMaxPool3d, pooling.AdaptiveAvgPool1d, pooling.AdaptiveAvgPool2d, pooling.AdaptiveAvgPool3d,
 )  # fmt: skip
 _AVERAGES = pooling.AvgPool1d, pooling.AvgPool2d, pooling.AvgPool3d
+_LAYERS = linear.Linear, *_CONVOLUTIONS
 _KNOWN = (
-    linear.Linear, linear.Flatten, *_CONVOLUTIONS, *_NORMS, *_ELEMENTWISE, *_UNCHANGED, *_MAXIMA, *_AVERAGES,
+    *_LAYERS, linear.Flatten, *_NORMS, *_ELEMENTWISE, *_UNCHANGED, *_MAXIMA, *_AVERAGES,
 )  # fmt: skip
+_PLAIN = type(None), bool, int, float, complex, str  # results that hold no tensor
 
 
 class _Node:
@@ -64,8 +68,8 @@ class _Recorder:
         self.nodes: list[_Node] = []
         self.producers: dict[int, _Node] = {}  # by id of the tensor
         self.alive: list[Any] = []  # an id stands for a tensor as long as the tensor lives
-        self.read: set[int] = set()  # storages that ops outside of modules read
-        self.written: set[int] = set()  # storages that they write to
+        self.read_storages: set[int] = set()  # that ops outside of modules read
+        self.written_storages: set[int] = set()  # that they write to
         self.hooks: list[Any] = []
         for module in model.modules():
             if type(module) in _KNOWN:
@@ -76,9 +80,9 @@ class _Recorder:
         if self.depth:
             return
         tensors = [input for input in inputs if isinstance(input, Tensor)]
-        self.read.update(id(tensor._storage) for tensor in tensors)
+        self.read_storages.update(id(tensor._storage) for tensor in tensors)
         if in_place:
-            self.written.update(id(tensor._storage) for tensor in outputs)
+            self.written_storages.update(id(tensor._storage) for tensor in outputs)
         self.add(_Node(tuple(inputs), outputs, None, op, attributes), tensors)
 
     def enter(self, module: Module, inputs: tuple) -> None:
@@ -109,6 +113,13 @@ class _Recorder:
         elif isinstance(result, (tuple, list)):
             for part in result:
                 self.finish(part)
+        elif is_dataclass(result):
+            self.finish(vars(result))
+        elif not isinstance(result, _PLAIN):
+            raise TypeError(
+                f"shrink: the model returns a {type(result).__name__}; expected tensors, numbers, and tuples, lists, "
+                "dicts or dataclasses of them, so that all results can be compared"
+            )
 
 
 def _recorded(model: Module, example: tuple) -> tuple[_Recorder, Any]:
@@ -136,7 +147,9 @@ class _Channels:
         self.values = bias[self.removed]
         self.norms: list[Module] = []
         self.repeats = 1  # features of each channel after it was flattened
-        self.axis = result.ndim - 1 if type(layer) is linear.Linear else 1
+        self.axis = (
+            result.ndim - 1 if type(layer) is linear.Linear else 1 - (result.ndim < layer.weight.ndim)
+        )  # no batch: 0
 
     def pass_through(self, node: _Node, source: Tensor) -> bool:
         """Follow the channels through a node; False if it may not keep them constant."""
@@ -231,13 +244,16 @@ def _set(module: Module, name: str, value: Tensor) -> None:
 
 
 def _fixed(model: Module, recorder: _Recorder) -> set[int]:
-    """Ids of modules that stay as they are: called more than once, or with a parameter that others use."""
+    """Ids of modules that stay as they are: called more than once, with a parameter that others use, or with a weight
+    that is computed, as by `weight_norm`.
+    """
     calls = Counter(id(node.module) for node in recorder.nodes if node.module is not None)
     fixed = {module for module, count in calls.items() if count > 1}
     shared = Counter(id(parameter._storage) for _, parameter in model.named_parameters(remove_duplicate=False))
     for module in model.modules():
         storages = [id(parameter._storage) for parameter in module._parameters.values() if parameter is not None]
-        if any(shared[storage] > 1 or storage in recorder.read for storage in storages):
+        is_computed = type(module) in _LAYERS and "weight" not in module._parameters
+        if is_computed or any(shared[storage] > 1 or storage in recorder.read_storages for storage in storages):
             fixed.add(id(module))
     return fixed
 
@@ -257,9 +273,9 @@ def shrink(model: Module, example: Any) -> Module:
         recorder, expected = _recorded(small, example)
         fixed = _fixed(small, recorder)
         for node in recorder.nodes:
-            is_layer = type(node.module) in (linear.Linear, *_CONVOLUTIONS) and id(node.module) not in fixed
-            if is_layer and getattr(node.module, "groups", 1) == 1:
-                _cut_after(node, fixed, recorder.written)
+            is_free = type(node.module) in _LAYERS and id(node.module) not in fixed
+            if is_free and getattr(node.module, "groups", 1) == 1:
+                _cut_after(node, fixed, recorder.written_storages)
         _check_same(expected, small(*example))
     return small
 
@@ -271,7 +287,7 @@ def _cut_after(node: _Node, fixed: set[int], written: set[int]) -> None:
         user, source = node.users[0], node.results[0]
         if user is None or id(user.module) in fixed:
             return
-        if type(user.module) in (linear.Linear, *_CONVOLUTIONS):
+        if type(user.module) in _LAYERS:
             if channels.arrive(user.module, source):
                 channels.cut(user.module)
             return
@@ -284,10 +300,12 @@ def _check_same(expected: Any, result: Any) -> None:
     """Raise unless two results are the same but for rounding."""
     if isinstance(expected, Tensor):
         size = expected.abs().max().item() if expected.numel() else 0.0
-        if not allclose(expected, result, rtol=1e-3, atol=1e-4 * max(size, 1e-6), equal_nan=True):
+        loss = 16 * finfo(expected.dtype).eps if expected.dtype.is_floating_point else 0.0
+        limits = {"rtol": max(loss, 1e-3), "atol": max(loss, 1e-4) * max(size, 1e-6)}
+        if expected.shape != result.shape or not allclose(expected, result, **limits, equal_nan=True):
             raise RuntimeError(
                 "shrink: the smaller model computes other outputs; does the model draw random numbers, or depend on "
-                "values of its weights?"
+                "values or sizes of its weights?"
             )
     elif isinstance(expected, dict):
         for name, part in expected.items():
@@ -295,3 +313,5 @@ def _check_same(expected: Any, result: Any) -> None:
     elif isinstance(expected, (tuple, list)):
         for part, other in zip(expected, result, strict=True):
             _check_same(part, other)
+    elif is_dataclass(expected):
+        _check_same(vars(expected), vars(result))

@@ -85,7 +85,11 @@ def _dynamic_product(translation: Translation, name: str, others: list[Value], l
     scaled = node("Add", node("Mul", name, node("Reciprocal", scale)), zero)
     integers = graph.cast(node("Clip", node("Round", scaled), *limits), dtypes.uint8)
     total = _integer_matmul(translation, integers, graph.cast(zero, dtypes.uint8), weight)
-    values = node("Mul", graph.cast(total, dtypes.float32), node("Mul", translation.name(weight_scale), scale))
+    total, weight_scale_name = graph.cast(total, dtypes.float32), translation.name(weight_scale)
+    if last:
+        values = node("Mul", total, node("Mul", weight_scale_name, scale))
+    else:  # one after the other: ONNX Runtime fuses the form above as if all rows had the first one's scale
+        values = node("Mul", node("Mul", total, weight_scale_name), scale)
     return node("Add", values, translation.name(bias))
 
 

@@ -311,7 +311,15 @@ class ByteConvolution(Op):
 
     def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
         x, weight = arguments[:2]
-        (stride, padding, dilation, groups, *limits), (n, h, w, c), (o, *taps, _) = attributes, x.shape, weight.shape
+        (stride, padding, dilation, groups, *limits), (n, h, w, c), (o, *taps, d) = attributes, x.shape, weight.shape
+        if c != d * groups or o % groups:
+            raise RuntimeError(
+                f"quantized convolution: filters for {d * groups} channels ({groups} groups) do not "
+                f"fit an input with {c} channels"
+            )
+        for name, row in zip(self.inputs[2:4], arguments[2:4]):
+            if row.shape != (o,):
+                raise RuntimeError(f"quantized convolution: expected {name} of shape {(o,)}, got {tuple(row.shape)}")
         out_sizes = [
             (size + 2 * pad - gap * (tap - 1) - 1) // step + 1
             for size, pad, gap, tap, step in zip((h, w), padding, dilation, taps, stride)

@@ -241,7 +241,14 @@ class _ByteLayer(Op):
         raise NotImplementedError
 
     def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
-        x, weight = arguments[:2]
+        x, weight, *rows = arguments[:4]
+        if x.shape[1:] != weight.shape[1:]:
+            raise RuntimeError(f"quantized linear: expected {weight.shape[1]} input features, got {x.shape[1]}")
+        for name, row in zip(self.inputs[2:], rows):
+            if row.shape != weight.shape[:1]:
+                raise RuntimeError(
+                    f"quantized linear: expected {name} of shape {tuple(weight.shape[:1])}, got {tuple(row.shape)}"
+                )
         out = layout((x.shape[0], weight.shape[0]), self.result or x.dtype, single_device(self.name, list(arguments)))
         if out.size == 0:
             return Plan(out, lambda *_: None)

@@ -1,9 +1,14 @@
 """Products with a quantized weight: the bias that counts is the one of the call, whatever its size."""
 
+import numpy as np
 import pytest
 
 import numod as torch
+from numod import nn
+from numod.ao import quantization
+from numod.ao.nn.quantized import Conv2d, dynamic
 from numod.ao.nn.quantized import functional as qF
+from numod.core.quantized import dynamic_rows_linear
 from numod.core.quantized.products import parts_of
 
 X = torch.quantize_per_tensor(torch.linspace(-1, 1, 8).reshape(2, 4), 0.0157, 64, torch.quint8)
@@ -78,3 +83,94 @@ def test_a_program_keeps_the_bias_of_a_channel_of_zeros():
     weight, product = layer("linear", 0.0)
     compiled = torch.compile(lambda bias: product(bias).dequantize(), fullgraph=True)
     assert (compiled(BIAS) - expected("linear", weight, BIAS)).abs().max() < 0.026
+
+
+def rows_product(x, weight, scale, bias):
+    """The exact product of `dynamic_rows_linear`."""
+    step = (x.abs().amax(1, keepdim=True) / 127).clamp_min(1e-12)
+    return ((x / step).round().clamp(-127, 127) @ weight.float().t()) * (step * scale) + bias
+
+
+def test_a_weight_is_packed_again_after_every_write():
+    torch.manual_seed(0)
+    x, weight = torch.randn(5, 9), torch.randint(-128, 128, (7, 9), dtype=torch.int8)
+    scale, bias = torch.rand(7), torch.randn(7)
+    writes = (
+        lambda: None,
+        lambda: weight[0].fill_(5),
+        lambda: weight.data[1].fill_(7),
+        lambda: weight.data.copy_(weight.flip(0)),
+        lambda: weight.detach().zero_(),
+    )
+    for write in writes:
+        write()
+        result = dynamic_rows_linear(x, weight, scale, bias)
+        torch.testing.assert_close(result, rows_product(x, weight, scale, bias), rtol=1e-3, atol=1e-2)
+
+
+def test_memory_of_numpy_is_packed_at_each_call():
+    array = np.ones((7, 9), np.int8)
+    x, weight, ones, zeros = torch.ones(2, 9), torch.from_numpy(array), torch.ones(7), torch.zeros(7)
+    assert dynamic_rows_linear(x, weight, ones, zeros)[0, 0] == pytest.approx(9)
+    array[:] = 2
+    assert dynamic_rows_linear(x, weight, ones, zeros)[0, 0] == pytest.approx(18)
+
+
+def test_operands_that_are_not_contiguous():
+    torch.manual_seed(0)
+    integers = torch.randint(-128, 128, (18, 18), dtype=torch.int8)
+    for weight in (integers[:9, :7].t(), integers[:7, ::2], integers[:1, :9].expand(7, 9), integers[3:10, :9]):
+        x, scale, bias = torch.randn(9, 5).t(), torch.rand(14)[::2], torch.randn(1).expand(7)
+        result = dynamic_rows_linear(x, weight, scale, bias)
+        torch.testing.assert_close(result, rows_product(x, weight, scale, bias), rtol=1e-3, atol=1e-2)
+
+
+def test_a_bias_that_changes_through_data():
+    x = torch.quantize_per_tensor(torch.randn(5, 9), 0.03, 120, torch.quint8)
+    weight = torch.quantize_per_tensor(torch.randn(7, 9), 0.02, 0, torch.qint8)
+    bias = torch.zeros(7)
+    before = qF.linear(x, weight, bias, 0.1, 100).dequantize()
+    bias.data.add_(1.0)
+    after = qF.linear(x, weight, bias, 0.1, 100).dequantize()
+    torch.testing.assert_close(after, before + 1.0, rtol=0, atol=0.11)
+
+
+@pytest.mark.parametrize("features", [1, 7, 9])
+def test_inputs_that_do_not_fit_are_refused(features):
+    weight = torch.quantize_per_tensor(torch.randn(5, 8), 0.02, 0, torch.qint8)
+    layer = dynamic.Linear(8, 5)
+    layer.set_weight_bias(weight, None)
+    with pytest.raises(RuntimeError, match=f"expected 8 input features, got {features}"):
+        layer(torch.randn(2, features))
+    x = torch.quantize_per_tensor(torch.randn(2, features), 0.03, 120, torch.quint8)
+    with pytest.raises(RuntimeError, match=f"expected 8 input features, got {features}"):
+        qF.linear(x, weight, None, 0.1, 0)
+    with pytest.raises(RuntimeError, match=f"expected 8 input features, got {features}"):
+        dynamic_rows_linear(torch.randn(2, features), weight.int_repr(), torch.ones(5), None)
+
+
+def test_biases_that_do_not_fit_are_refused():
+    layer = dynamic.Linear(8, 5)
+    layer.set_weight_bias(torch.quantize_per_tensor(torch.randn(5, 8), 0.02, 0, torch.qint8), torch.randn(4))
+    with pytest.raises(RuntimeError, match="expanded size of the tensor"):
+        layer(torch.randn(2, 8))
+
+
+@pytest.mark.parametrize("groups, channels", [(1, 3), (1, 8), (4, 3), (4, 8)])
+def test_images_that_do_not_fit_are_refused(groups, channels):
+    layer = Conv2d(4, 4, 3, groups=groups)
+    x = torch.quantize_per_tensor(torch.randn(1, channels, 6, 6), 0.03, 120, torch.quint8)
+    with pytest.raises(RuntimeError, match=f"do not fit an input with {channels} channels"):
+        layer(x)
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])
+def test_recurrent_layers_of_a_dynamic_batch(kind):
+    """One program for batches that eager layers compute in different ways."""
+    torch.manual_seed(0)
+    layer = quantization.quantize_dynamic(nn.Sequential(kind(4, 5)), {kind}, dtype=torch.qint8).eval()
+    batch = torch.export.Dim("batch", min=1, max=64)
+    program = torch.export.export(layer, (torch.randn(3, 2, 4),), dynamic_shapes=({1: batch},)).module()
+    for size in (1, 7, 33, 64):
+        x = torch.randn(3, size, 4)
+        torch.testing.assert_close(program(x)[0], layer(x)[0], rtol=1e-4, atol=1e-4)

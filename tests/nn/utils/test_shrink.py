@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 import numod as torch
@@ -140,6 +142,76 @@ def test_a_layer_of_zeros_keeps_a_channel():
 def test_grouped_convolutions_and_sequences_stay():
     model = nn.Sequential(nn.Conv1d(4, 4, 1), nn.Conv1d(4, 4, 3, groups=4), nn.Conv1d(4, 2, 1)).eval()
     same(pruned(model, ["0", "1"]), torch.randn(2, 4, 8), _0=(4, 4, 1), _1=(4, 1, 3))
+
+
+def biased(*layers, channels=(1, 3)):
+    """A network whose first layer has constant channels that are not zero."""
+    model = nn.Sequential(*layers).eval()
+    with torch.no_grad():
+        model[0].weight[list(channels)] = 0
+        model[0].bias[list(channels)] = 0.5
+    return model
+
+
+def test_an_image_without_a_batch_stays():
+    """Its first dimension has the channels, and Flatten joins the others."""
+    model = biased(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(16, 4))
+    same(model, torch.randn(3, 6, 6), _0=(8, 3, 3, 3), _3=(4, 16))
+
+
+@pytest.mark.filterwarnings("ignore:`nn.utils.weight_norm`")
+def test_a_computed_weight_stays():
+    model = biased(nn.Linear(5, 8), nn.ReLU(), nn.utils.weight_norm(nn.Linear(8, 3)))
+    same(model, torch.randn(2, 5), _0=(8, 5), _2=(3, 8))
+
+
+def test_a_model_that_reads_numbers():
+    class Scaled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = nn.Linear(4, 8), nn.Linear(8, 3)
+
+        def forward(self, x):
+            return self.second(self.first(x)) * x.mean().item()
+
+    same(pruned(Scaled(), ["first"]), torch.randn(2, 4), first=(4, 4), second=(3, 4))
+
+
+def test_bfloat16():
+    model = biased(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 3)).to(torch.bfloat16)
+    example = torch.randn(4, 5).bfloat16()
+    small = prune.shrink(model, example)
+    assert small[0].out_features == 6
+    torch.testing.assert_close(small(example), model(example), rtol=0.05, atol=0.05)
+
+
+@dataclasses.dataclass
+class Result:
+    hidden: torch.Tensor
+    y: torch.Tensor
+
+
+class Plain:
+    pass
+
+
+@pytest.mark.parametrize("kind", [Result, lambda *tensors: Plain()])
+def test_results_in_objects(kind):
+    class Layers(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = nn.Linear(4, 8), nn.Linear(8, 3)
+
+        def forward(self, x):
+            hidden = self.first(x)
+            return kind(hidden, self.second(hidden))
+
+    model = pruned(Layers(), ["first"])
+    if kind is Result:  # the model returns the channels, so they stay
+        assert prune.shrink(model, torch.randn(2, 4))(torch.randn(2, 4)).hidden.shape == (2, 8)
+    else:
+        with pytest.raises(TypeError, match="the model returns a Plain; expected tensors"):
+            prune.shrink(model, torch.randn(2, 4))
 
 
 def test_errors():

@@ -6,6 +6,7 @@ from typing import Any
 
 from ..... import dtypes, nn
 from .....core import Tensor
+from .....core.listeners import listeners
 from .....core.quantized import QuantizedTensor, dynamic_layer, dynamic_linear, runs_layer
 from .....nn import functional as F
 from .....nn.module import Module
@@ -123,8 +124,10 @@ class _Layer(_Recurrent):
     def _run(self, x: Tensor, sizes: list[int], start: tuple, suffix: str, reverse: bool) -> tuple:
         weights, batch = self._weights(suffix), sizes[0]
         weight = weights["weight_hh"]
-        has_kernel = self.mode in ("LSTM", "GRU") and not self.proj_size and runs_layer(x, weight)
-        if not has_kernel or min(sizes) != batch or not 0 < batch <= _KERNEL_BATCH or start[0].shape[0] != batch:
+        has_kernel = self.mode in ("LSTM", "GRU") and not self.proj_size and runs_layer(x, start, weight)
+        has_kernel = has_kernel and batch > 0 and min(sizes) == batch == start[0].shape[0]
+        # a recorded program has the kernel for every batch, so that this size can be dynamic
+        if not has_kernel or (batch > _KERNEL_BATCH and not listeners):
             return run_by_step(self.mode, x, sizes, start, weights, reverse)
         gates = dynamic_linear(x, weights["weight_ih"], weights.get("bias_ih"))
         states = dynamic_layer(self.mode, gates, weight, weights.get("bias_hh"), start, reverse)
