@@ -174,7 +174,7 @@ def static_convolution(
     packing = None if listeners else byte_convolution.prepack((x._layout, filters._layout), parameters)
     if packing is None:
         return apply(byte_convolution, (x, filters, *others), parameters)
-    packed = packed_weight(filters, packing.op, packing.parameters)
+    packed = packed_weight(filters, packing.op, packing.attributes)
     return apply(packing.product, (x, filters, *others, packed), parameters)
 
 

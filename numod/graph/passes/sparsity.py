@@ -49,7 +49,7 @@ def _is_faster(layouts: tuple, weight: Tensor, packing: Packing) -> bool:
         if chosen is None:
             forms.append((matmul.linear, (rows, weight, bias)))
         else:
-            packed = apply(chosen.op, (weight,), chosen.parameters)
+            packed = apply(chosen.op, (weight,), chosen.attributes)
             forms.append((chosen.product, (rows, weight, bias, packed)))
     times = [float("inf")] * len(forms)
     for _ in range(_ROUNDS):
