@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from threading import Thread
 
+import pytest
+
 import numod
 from numod.ops.op import Op, every_op, planning_for_all_sizes
 from numod.ops.table import rows
@@ -58,3 +60,8 @@ def test_an_op_that_is_created_meanwhile_keeps_them_apart() -> None:
         op = Op("new")
         assert op.plans is op.plans_by_mode
     assert op.plans is op.plain_plans
+
+
+def test_the_former_name_of_attributes_is_refused() -> None:
+    with pytest.raises(TypeError, match="Scale: ops have `attributes`, not `parameters`"):
+        type("Scale", (Op,), {"inputs": ("x",), "parameters": ("factor",)})
