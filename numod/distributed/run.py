@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 
 from . import mpiexec
@@ -49,7 +50,7 @@ def _first_host(path: str) -> str | None:
     with open(path) as file:
         lines = (line.partition("#")[0].strip() for line in file)
         first = next((line for line in lines if line), "")
-    return first.partition(" ")[0].partition(":")[0] or None
+    return re.split(r"[\s:]", first)[0] or None
 
 
 def main(arguments: list[str] | None = None) -> int:

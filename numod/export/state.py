@@ -118,11 +118,12 @@ class State:
             if begun:
                 return
             begun.append(True)
-            for optimizer, tensor in fresh:
-                optimizer.state.pop(tensor, None)
+            updated = {id(tensor) for optimizer, tensor in fresh if optimizer.state.pop(tensor, None)}
             for optimizer in dict.fromkeys(optimizer for optimizer, _ in fresh):
                 for group in optimizer.param_groups:
-                    optimizer._create_state(to_update(group), group)
+                    # those that the step updated; it may have removed their gradients
+                    known = {id(tensor) for tensor in to_update(group)} | updated
+                    optimizer._create_state([tensor for tensor in group["params"] if id(tensor) in known], group)
                     if all(any(tensor is one for _, one in fresh) for tensor in group["params"]):
                         self.fresh.add(id(group))
             for state in [optimizer.state[tensor] for optimizer, tensor in fresh if tensor in optimizer.state]:

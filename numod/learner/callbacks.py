@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,6 +18,7 @@ class Callbacks:
     cbs: list[Callback]
     model: Module
     logger: Any
+    _is_alone = False  # whether a callback runs that the other ranks do not have
 
     def ordered_cbs(self, event: str | None = None) -> list[Callback]:
         """The callbacks in the order in which they run; only those that handle `event`, if one is given."""
@@ -120,8 +121,16 @@ class Callbacks:
         return self.model if trainer is None or trainer._model is None else trainer._model
 
     def same_on_all_ranks(self, value: Any) -> Any:
-        """The value of rank 0, where several train together."""
-        return value if self._trainer is None else self._trainer.same_on_all_ranks(value)
+        """The value of rank 0, where several train together; in a callback of rank 0 alone, the value."""
+        return value if self._trainer is None or self._is_alone else self._trainer.same_on_all_ranks(value)
+
+    def _run_alone(self, handler: Callable[[], object]) -> None:
+        """Call a handler that the other ranks do not call, so that it must not wait for them."""
+        self._is_alone = True
+        try:
+            handler()
+        finally:
+            self._is_alone = False
 
 
 def no_logger(row: Any) -> None:

@@ -147,10 +147,20 @@ class Batches:
 
     def repeat(self, learn: Loop) -> bool:
         """Run the steps as often as the counts say, on zeros, so that they are recorded where the counted run has
-        recorded them. The model, the optimizer and the random numbers change. Returns whether the step is compiled.
+        recorded them. The model, the optimizer and the random numbers change. Returns whether all have been recorded:
+        not where the step is eager, or cannot compute with zeros, such as the inverse of the inputs.
         """
         if learn._training_step == learn._batch:
             return False
+        try:
+            self._run_steps(learn)
+        except Exception:
+            return False  # training records them as it goes on
+        finally:
+            learn._forget_batch()
+        return True
+
+    def _run_steps(self, learn: Loop) -> None:
         for (training, (inputs, *shapes)), count in self._counts.items():
             batch = [zeros(shape, dtype=dtypes.ALL[kind], device=learn._model_device()) for shape, kind in shapes]
             learn.xb, learn.yb = tuple(batch[:inputs]), tuple(batch[inputs:])
@@ -161,8 +171,6 @@ class Batches:
                 else:
                     with no_grad():
                         learn._validation_step()
-        learn._forget_batch()
-        return True
 
 
 def _as_entry(entry: list) -> tuple[bool, tuple, int]:

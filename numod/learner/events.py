@@ -70,8 +70,9 @@ class Callback:
     - `in_step`: `after_backward`, `before_step` and `after_step` only compute with tensors, so that a compiled step may
       contain them.
     - `changes_loss`: the callback replaces `learn.loss_func` while it trains, so that the step is not compiled.
-    - `only_rank_0`: of several ranks only the first one runs the callback, for what prints or writes files.
-      `spans_ranks`: the callback is the one that trains on several ranks (`DistributedTrainer`).
+    - `only_rank_0`: of several ranks only rank 0 runs the callback, which prints or writes files. It must not call
+      collectives or end training; `learn.save` then does not wait for the other ranks.
+    - `spans_ranks`: the callback is the one that trains on several ranks (`DistributedTrainer`).
     - `needs_pred`: False says that `after_batch` does not read `pred`, which a compiled step then need not return.
 
     `cleanup_fit` is called at the end of every `fit`, also if an exception or Ctrl-C ended it. `state_dict` and

@@ -8,6 +8,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from ..autograd import no_grad
@@ -177,7 +178,9 @@ class Loop(Callbacks):
         ]
         return {
             event: [
-                getattr(callback, event)
+                partial(self._run_alone, getattr(callback, event))
+                if callback.only_rank_0 and self._trainer is not None
+                else getattr(callback, event)
                 for callback in active
                 if hasattr(callback, event)
                 and (event not in events.OF_A_BATCH or (callback.run_train if training else callback.run_valid))

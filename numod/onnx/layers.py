@@ -17,7 +17,7 @@ from ..nn import convolution, normalization
 from ..nn.linear import Linear
 from ..nn.module import Module
 from ..nn.parameter import Buffer, Parameter
-from .model import add_layer, identifier
+from .model import MAX_PARTS, add_layer, identifier
 from .program import Program, Step
 from .registry import internal
 
@@ -92,7 +92,8 @@ def path_of(weight: str, bias: str, scope: str = "", names: Iterable[str] = ()) 
     for name, leaf in ((weight, ".weight"), (bias, ".bias")):
         if name.endswith(leaf):
             return name.removesuffix(leaf)
-    is_free = scope and not any(name == scope or name.startswith(scope + ".") for name in names)
+    is_short = scope and scope.count(".") < MAX_PARTS  # a node's name may be anything
+    is_free = is_short and not any(name == scope or name.startswith(scope + ".") for name in names)
     return scope if is_free else identifier(weight)
 
 

@@ -13,7 +13,7 @@ from .program import TRAINING, Program
 from .tensors import as_tensor
 
 
-_MAX_PARTS = 64  # parts of a tensor's name; all but the last are names of nested modules
+MAX_PARTS = 64  # parts of a tensor's name; all but the last are names of nested modules
 
 
 class Scope(Module):
@@ -111,8 +111,8 @@ def _parent(root: Module, path: str) -> tuple[Module, str]:
 def _path_parts(name: str) -> list[str]:
     """The parts of a dotted name, as Python identifiers: names of modules, and at the end that of the tensor."""
     parts = name.split(".")
-    if len(parts) > _MAX_PARTS:
-        raise ValueError(f"the name '{name[:40]}...' has {len(parts)} parts, at most {_MAX_PARTS} are allowed")
+    if len(parts) > MAX_PARTS:
+        raise ValueError(f"the name '{name[:40]}...' has {len(parts)} parts, at most {MAX_PARTS} are allowed")
     return [re.sub(r"\W", "_", part) or "_" for part in parts]
 
 

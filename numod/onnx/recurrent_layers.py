@@ -17,7 +17,7 @@ from ..nn.module import Module
 from ..nn.parameter import Parameter
 from .layers import count_uses, path_of, replace_steps
 from .model import add_layer
-from .opset.recurrent import GATES, in_layout, layer_mode, ordered
+from .opset.recurrent import GATES, in_layout, initial_state, layer_mode, ordered
 from .program import Program, Step
 from .registry import internal
 
@@ -36,7 +36,8 @@ def call_recurrent_layer(
     layer = parent._modules[name]
     if layout:
         x, states = x.transpose(0, 1), [state if state is None else state.transpose(0, 1) for state in states]
-    states = [state for state in states if state is not None]
+    shape = len(suffixes), x.shape[1], layer.hidden_size
+    states = [initial_state(state, shape) for state in states if state is not None]
     if states and len(states) < (2 if layer.mode == "LSTM" else 1):
         raise ValueError("an LSTM needs both initial states, or none")
     out, *ends = layer._run_part(x, states or None, suffixes)
@@ -123,7 +124,7 @@ class _Reader:
         (directions, rows, _), size = values[0].shape, values[1].shape[2]
         mode = "" if step.attributes.get("direction") == "reverse" else layer_mode(kind, directions, step.attributes)
         shapes = [(directions, rows, values[0].shape[2]), (directions, rows, size), (directions, 2 * rows)]
-        fits = rows == size * len(GATES[kind]) and [tuple(value.shape) for value in values] == shapes[: len(names)]
+        fits = rows == size * len(GATES[kind]) > 0 and [tuple(value.shape) for value in values] == shapes[: len(names)]
         if not mode or not fits or any(value.dtype is not values[0].dtype for value in values):
             return None
         weights = []

@@ -220,6 +220,11 @@ class Op:
     # inputs and attributes in the notation of `contract`; programs from files are checked against it
     takes: str | None = None
 
+    def __init_subclass__(cls, **options: object) -> None:
+        super().__init_subclass__(**options)
+        if "parameters" in cls.__dict__:  # its former name
+            raise TypeError(f"{cls.__name__}: ops have `attributes`, not `parameters`; rename it")
+
     def __init__(self, name: str) -> None:
         self.name = name
         self.plain_plans: dict[tuple, Plan] = {}

@@ -244,7 +244,7 @@ def test_commands_of_launchers(monkeypatch) -> None:
 
 def test_options_of_the_launcher(monkeypatch, tmp_path) -> None:
     calls, addresses, hosts = [], [], tmp_path / "hosts"
-    hosts.write_text("# machines\nnode7:2\nnode8:2\n")
+    hosts.write_text("# machines\nnode7\tslots=2\nnode8:2\n")
     monkeypatch.setattr(mpiexec, "command", lambda program, *others: calls.append((program[3:], *others)))
     monkeypatch.delenv("MASTER_ADDR", raising=False)
     monkeypatch.setattr(mpiexec, "run", lambda _, variables: addresses.append(variables.get("MASTER_ADDR")) or 0)

@@ -146,6 +146,24 @@ def test_the_learning_rate_can_be_an_input(kind: str, tmp_path: Path) -> None:
     assert got[0] == got[1] == got[2] != got[3]
 
 
+@pytest.mark.parametrize("kind", ["SGD", "Adam"])
+def test_a_step_may_remove_the_gradients_at_its_end(kind: str) -> None:
+    def at_end(optimizer: torch.optim.Optimizer, net: nn.Module) -> Callable:
+        def step(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            loss = ((net(x) - y) ** 2).mean()
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            return loss.detach()
+
+        return step
+
+    options = {"momentum": 0.9, "dampening": 0.5} if kind == "SGD" else {}
+    net, optimizer, _, inputs = training(kind, **options)
+    captured, (_, _, step, _) = export(at_end(optimizer, net), inputs).module(), training(kind, **options)
+    np.testing.assert_allclose(losses(captured, inputs, 6), losses(step, inputs, 6), rtol=1e-5)
+
+
 def test_learning_rates_that_python_computes_are_refused() -> None:
     _, optimizer, step, inputs = training("SGD")
     scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 30)

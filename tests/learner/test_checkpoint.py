@@ -6,6 +6,7 @@ Processes are killed with SIGKILL at random moments: twice in the default suite,
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import signal
@@ -189,3 +190,37 @@ def test_a_compiled_run_goes_on_bit_by_bit(callbacks: tuple, tmp_path: Path) -> 
         assert numod.allclose(result[-1], expected[-1], atol=1e-5)
     else:
         assert all(map(numod.equal, result, expected))
+
+
+class Whitened(nn.Module):
+    """Raises for zeros, which have no inverse of their second moments."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(3, 2)
+
+    def forward(self, x: numod.Tensor) -> numod.Tensor:
+        return self.linear(x @ numod.linalg.inv(x.T @ x))
+
+
+def test_a_compiled_step_that_cannot_compute_with_zeros_goes_on(tmp_path: Path) -> None:
+    def run(folder: Path, at: int | None) -> nn.Module:
+        numod.manual_seed(1)
+        x = numod.randn(40, 3)
+        loader = DataLoader(TensorDataset(x, (x.sum(1) > 0).long()), 8)
+
+        def stop(callback: Callback) -> None:
+            if callback.learn.training and callback.learn.train_iter == at:
+                raise Stop
+
+        cbs = [Checkpoint(every=2), Callback(before_batch=stop)]
+        learn = Learner(DataLoaders(loader, loader), Whitened(), path=folder, compile=True, cbs=cbs)
+        with learn.no_bar(), learn.no_logging(), contextlib.suppress(Stop):
+            learn.fit(2, 1e-2, resume=True)
+        return learn.model
+
+    expected = run(tmp_path / "whole", None)
+    run(tmp_path / "parts", 7)
+    model = run(tmp_path / "parts", None)
+    for name, value in expected.state_dict().items():
+        assert numod.allclose(model.state_dict()[name], value, atol=1e-5)

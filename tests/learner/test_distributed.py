@@ -158,6 +158,23 @@ def test_all_ranks_stop_where_one_has_no_finite_loss() -> None:
     assert learn.train_iter == 2
 
 
+class Writer(Callback):
+    """Saves the model after each epoch."""
+
+    only_rank_0 = True
+
+    def after_epoch(self) -> None:
+        self.path = self.learn.save(f"epoch{self.learn.epoch}")
+
+
+@on_ranks(2)
+def test_a_callback_of_rank_0_can_save_the_model() -> None:
+    folder = shared_folder()
+    learn = make_learner(folder, cbs=Writer())
+    quiet_fit(learn, 2, 0.1)
+    assert same_on_both(learn.model) and sorted(os.listdir(f"{folder}/models")) == ["epoch0.pth", "epoch1.pth"]
+
+
 class Interrupted(Exception):
     """Ends a run in the middle of an epoch."""
 

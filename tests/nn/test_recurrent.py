@@ -12,6 +12,7 @@ import pytest
 import numod
 from numod import nn
 from numod.autograd import gradcheck, gradgradcheck
+from numod.nn.recurrent import run_direction
 from numod.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence, unpack_sequence
 from numod.ops.sequence import rnn_layer
 
@@ -303,3 +304,12 @@ def test_gradients_of_gradients_over_lengths_that_are_data() -> None:
     x = numod.randn(8, 4, 3, requires_grad=True)
     for length in LENGTHS[:3]:
         assert numod.allclose(compiled(x, numod.tensor(length)), function(x, numod.tensor(length)), atol=1e-5)
+
+
+def test_states_of_too_few_sequences_are_refused() -> None:
+    """The kernel would read beyond their memory."""
+    layer = made("RNN")
+    weights = {name: getattr(layer, f"{name}_l0") for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")}
+    x, start = numod.randn(12, 3, dtype=numod.float64), (numod.zeros(2, 2, dtype=numod.float64),)
+    with pytest.raises(RuntimeError, match="expected initial states of 4 sequences, got 2"):
+        run_direction("RNN_TANH", x, [4, 4, 4], start, weights, False)

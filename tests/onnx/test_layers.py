@@ -204,3 +204,36 @@ def test_weights_that_the_exporter_renamed_go_where_it_says_the_node_is_from() -
     nodes[0].metadata_props.add(key="pkg.torch.onnx.name_scopes", value=scopes)
     loaded = torch.onnx.load(model(nodes, {"x": [2, 2, 8, 8]}, ["y"], weights))
     assert kinds(loaded) == {"model.first": "Conv2d", "onnx__Conv_3": "Conv2d"}
+
+
+@pytest.mark.parametrize("is_stored", [True, False], ids=["as a layer", "as a node"])
+@pytest.mark.parametrize("kind", ["RNN", "GRU", "LSTM"])
+def test_initial_states_have_a_row_for_each_sequence(kind: str, is_stored: bool) -> None:
+    """One row serves all sequences. Kernels would read beyond the memory of other numbers of rows."""
+    gates, names = {"RNN": 1, "GRU": 3, "LSTM": 4}[kind], ["h", "c"] if kind == "LSTM" else ["h"]
+    weights = {"w": floats(1, 4 * gates, 3), "r": floats(1, 4 * gates, 4)}
+    options = {"linear_before_reset": 1} if kind == "GRU" else {}
+    inputs = {"x": [5, 3, 3]} | {name: None for name in names}
+    inputs |= {} if is_stored else {name: list(weight.shape) for name, weight in weights.items()}
+    made = node(kind, f"x w r - - {' '.join(names)}", "y", **options)
+    made = model([made], inputs, ["y"], weights if is_stored else {}, opset=14)
+    loaded, x = torch.onnx.load(made), torch.from_numpy(floats(5, 3, 3))
+    others = [] if is_stored else [torch.from_numpy(weight) for weight in weights.values()]
+
+    def run(*shape: int) -> torch.Tensor:
+        states = [torch.from_numpy(floats(*shape, seed=number)) for number in range(len(names))]
+        return loaded(x, *states, *others)
+
+    states = [torch.from_numpy(floats(1, 1, 4, seed=number)).expand(1, 3, 4) for number in range(len(names))]
+    assert torch.equal(run(1, 1, 4), loaded(x, *states, *others))
+    for shape in ((1, 2, 4), (1, 7, 4), (1, 3, 5), (2, 3, 4)):
+        with pytest.raises(
+            ValueError, match=r"an initial state must be \(directions, batch, hidden\), here \(1, 3, 4\)"
+        ):
+            run(*shape)
+
+
+def test_a_node_with_a_long_name_loads() -> None:
+    made = node("Conv", "x onnx::w", "y", name="/" + "a/" * 100 + "Conv")
+    loaded = torch.onnx.load(model([made], {"x": [2, 2, 8, 8]}, ["y"], {"onnx::w": floats(3, 2, 3, 3)}))
+    assert kinds(loaded) == {"onnx__w": "Conv2d"}

@@ -87,3 +87,8 @@ def test_a_forked_process_does_not_count_threads_that_it_does_not_have() -> None
     finished.set()
     thread.join()
     assert os.waitpid(child, 0)[1] == 0
+
+
+def test_the_former_name_of_attributes_is_refused() -> None:
+    with pytest.raises(TypeError, match="Scale: ops have `attributes`, not `parameters`"):
+        type("Scale", (Op,), {"inputs": ("x",), "parameters": ("factor",)})

@@ -91,15 +91,26 @@ def _run(
 
 
 def _begin(x: Tensor, count: int, hidden: int, initial: Sequence[Tensor | None], layout: int) -> list[Tensor]:
-    batch = x.shape[1]
+    shape = count, x.shape[1], hidden
     return [
-        numod.zeros(count, batch, hidden, dtype=x.dtype)
+        numod.zeros(*shape, dtype=x.dtype)
         if value is None
-        else value.permute(1, 0, 2)
-        if layout
-        else value
+        else initial_state(value.permute(1, 0, 2) if layout else value, shape)
         for value in initial
     ]
+
+
+def initial_state(value: Tensor, shape: tuple[int, int, int]) -> Tensor:
+    """An initial state (directions, N, H), for all sequences where it has one row. Raises ValueError for other shapes:
+    kernels would read beyond its memory.
+    """
+    if tuple(value.shape) == shape:
+        return value
+    if tuple(value.shape) != (shape[0], 1, shape[2]):
+        raise ValueError(
+            f"an initial state must be (directions, batch, hidden), here {shape}, got {tuple(value.shape)}"
+        )
+    return value.expand(shape)
 
 
 # positions in ONNX's weights of the gates as numod orders them: (i, f, g, o) of (i, o, f, c); (r, z, n) of (z, r, h)
@@ -139,7 +150,7 @@ def _fused(
     """As `_run` with the kernels of numod's layers, one call for each direction; None where they do not fit."""
     w, r, b = weights
     mode = layer_mode(kind, w.shape[0], attributes)
-    if not mode or w.ndim != 3 or not x.shape[0] or r.shape[-2] != w.shape[-2]:
+    if not mode or w.ndim != 3 or not x.shape[0] or not r.shape[-1] or r.shape[-2] != w.shape[-2]:
         return None
     (steps, batch), count = x.shape[:2], w.shape[0]
     rows, outputs, lasts = x.reshape(steps * batch, -1), [], []

@@ -119,6 +119,10 @@ class Layer(Op):
                     f"{self.name}: expected {_NAMES.get(name, name)} of shape {shape} for a state of {size}, got "
                     f"{tuple(layouts[name].shape)}"
                 )
+        if max(map(abs, counted), default=0) > batch:
+            raise RuntimeError(
+                f"{self.name}: expected initial states of {max(map(abs, counted))} sequences, got {batch}"
+            )
         inner, columns = (size, wide) if self.kernel is forward else (wide, size)
         height = _height(batch)
         panel, padded = tiles.panel(columns, lanes, tiles.widest(height))

@@ -9,6 +9,7 @@ import numod
 from numod import nn
 from numod.ao import quantization
 from numod.core.apply import apply
+from numod.nn.recurrent import run_by_step
 from numod.ops.matmul.int8_linear import pack_bytes
 from numod.ops.sequence import int8_layer
 
@@ -77,7 +78,7 @@ def test_layers_of_modules_run_as_steps(kind, options, monkeypatch):
     compiled = numod.compile(lambda x: quantized(x)[0], fullgraph=True, options={"freezing": True})
     assert (compiled(x) - result).abs().max() < 1e-6
     called = []
-    monkeypatch.setattr(type(quantized), "_run", lambda self, x, sizes, start, suffix, reverse: called.append(0) or self._run_by_step(x, sizes, start, self._weights(suffix), reverse))  # fmt: skip
+    monkeypatch.setattr(type(quantized), "_run", lambda self, x, sizes, start, suffix, reverse: called.append(0) or run_by_step(self.mode, x, sizes, start, self._weights(suffix), reverse))  # fmt: skip
     expected, expected_last = quantized(x)
     assert called and (result - expected).abs().max() < 1e-5
     pairs = zip(last, expected_last) if kind == "LSTM" else [(last, expected_last)]
