@@ -81,7 +81,7 @@ def test_the_faster_form_is_measured():
     weight[::2, 3] = 1.0
     layouts = numod.ones(1, 256)._layout, weight._layout, type(None)
     packing = sparsity.sparse_packing(numod.ops.matmul.matmul.linear, layouts, weight)
-    assert packing is None or packing.parameters == (sparse.capacity_of(weight.numpy()),)
+    assert packing is None or packing.attributes == (sparse.capacity_of(weight.numpy()),)
     assert isinstance(sparsity._measured[(1, 256), (256, 256), sparse.capacity_of(weight.numpy())], bool)
 
 

@@ -63,7 +63,7 @@ def test_integers_are_exact(name, dtype):
     packing = byte_convolution.prepack([tensor._layout for tensor in tensors], attributes)
     assert (packing is None) == name.startswith("depthwise")
     if packing is not None:
-        packed = apply(packing.op, (tensors[1],), packing.parameters)
+        packed = apply(packing.op, (tensors[1],), packing.attributes)
         assert (apply(packing.product, (*tensors, packed), attributes) == result).all()
 
 
