@@ -36,8 +36,10 @@ class DistributedTrainer(Callback):
 
     Example:
 
-        >>> with learn.distrib_ctx():
-        ...     learn.fit_one_cycle(5, 1e-2)
+        >>> from numod.learner import DistributedTrainer
+        >>> trainer = DistributedTrainer(sync_bn=True)  # for Learner(..., cbs=trainer); learn.distrib_ctx() adds one
+        >>> trainer.group_rank  # of several processes, if `numod.distributed.run` started the script
+        0
     """
 
     order, only_fit, needs_pred, spans_ranks = -9.5, True, False, True
