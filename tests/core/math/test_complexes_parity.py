@@ -128,7 +128,8 @@ def test_printing(values: object) -> None:
 
 
 def test_promotion() -> None:
-    names = [name for name in numod.dtypes.ALL if name != "float16"]  # with it PyTorch has a complex number of 32 bits
+    # PyTorch has a complex number of 32 bits with float16, and no promotion of uint16 to uint64 with other integers
+    names = [name for name in numod.dtypes.ALL if name not in ("float16", "uint16", "uint32", "uint64")]
     for first in names:
         for second in names:
             assert repr(numod.promote_types(getattr(numod, first), getattr(numod, second))) == repr(
