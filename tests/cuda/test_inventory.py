@@ -18,8 +18,8 @@ from numod.ops.sequence import rnn_layer
 from numod.ops.linalg.factorization import Factorization
 from numod.ops.linalg.cuda import MAKERS
 
-for _module in pkgutil.iter_modules(ops.__path__):
-    importlib.import_module(f"{ops.__name__}.{_module.name}")
+for _module in pkgutil.walk_packages(ops.__path__, f"{ops.__name__}."):
+    importlib.import_module(_module.name)
 
 KERNELS = """ArgExtremum AvgPool Bag BagBounds Band RunStarts CheckedIndex ByteConvolution ByteProduct Cat Cdist CdistGradient
 Cell ChannelNorm ChannelNormGradient FusedMapReduce Convolution Cross CrossEntropy CrossEntropyGradient
@@ -30,7 +30,9 @@ Runs Resample Roll Sample ScatterReduce Searchsorted Select Softmax Sort Stack S
 Update Scatter""".split()
 COMPOSED = "Attention AttentionGradient Layer LinearGradient".split()  # of the ops above, where they are not on the CPU
 # chosen for tensors there
-CPU = "Nll NllGradient PackColumns PackedLinear PackedMatmul SpreadConvolution SpreadWeight".split()
+CPU = """ByteLinear DynamicLayer DynamicLinear Nll NllGradient PackByteFilters PackBytes PackColumns PackSparse
+PackedByteConvolution PackedByteLinear PackedDynamicLinear PackedLinear PackedMatmul SparseLinear SpreadConvolution
+SpreadWeight""".split()
 ALWAYS = "Move View ViewAsDtype Fused Closed".split()  # no kernel of their own
 NO_KERNEL = ["eig"]  # factorizations
 GPU = numod.device("cuda:0")
