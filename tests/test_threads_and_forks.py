@@ -269,11 +269,9 @@ threads, found = begin(3)
 came = 0
 for r in range(6):
     try:
-        # Python drops an exception that a destructor or a callback of a weak reference raises: another signal follows
-        signal.setitimer(signal.ITIMER_REAL, 0.001 * 4**r, 5)
+        signal.setitimer(signal.ITIMER_REAL, 0.001 * 4**r)
         while True: compile_some(50, r)
     except KeyboardInterrupt:
-        signal.setitimer(signal.ITIMER_REAL, 0)
         came += 1
 print(came == 6 and end(threads, found, 3) and all(compile_some(50, r) for r in range(6)))""",
     "data_loaders": """

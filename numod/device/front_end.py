@@ -13,7 +13,6 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
-import weakref
 from types import FunctionType
 
 from . import phases
@@ -23,8 +22,9 @@ from .statements import Returned, Statements
 TEXT = "__text__"  # the global variable of a kernel's functions that has the text in which they are defined
 
 _walking: set[FunctionType] = set()  # the functions that are being written; Numba's lock is held
-# the argument types for which functions were left to Numba: callers that are then left to it ask for them again
-_left: weakref.WeakKeyDictionary[FunctionType, set[tuple]] = weakref.WeakKeyDictionary()
+# The attribute of a function for the argument types for which it was left to Numba: callers that are then left to it
+# ask for them again. A weak dictionary would run Python code when a function dies, where an interrupt is lost.
+_LEFT = "__left_to_numba__"
 
 
 def compiled(state: object) -> object | None:
@@ -36,7 +36,7 @@ def compiled(state: object) -> object | None:
         return None
     from numba.core import ir, types
 
-    left = _left.setdefault(function, set())
+    left = vars(function).setdefault(_LEFT, set())
     if state.args in left or any(isinstance(kind, types.Omitted) for kind in state.args):  # default values
         return None
     if function in _walking:

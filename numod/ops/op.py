@@ -22,20 +22,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from operator import itemgetter
 from threading import Lock
-from weakref import WeakValueDictionary
 
 from .. import dtypes
 from ..device import Layout
 from ..kernel.any_size import for_all_sizes
 from ..kernel.expression import parameter_names
+from ..weak_values import WeakValues
 
 PLAN_LIMIT = 4096  # plans cached per op; beyond it the table is cleared, which costs only time
-_ops: WeakValueDictionary[int, Op] = WeakValueDictionary()
+_ops: WeakValues[int, Op] = WeakValues()  # by id
 
 
 def every_op() -> list[Op]:
     """All ops that exist now; other threads may create more."""
-    return [op for valueref in _ops.valuerefs() if (op := valueref()) is not None]
+    return list(_ops.values())
 
 
 _era = 0  # incremented when plans are dropped, so that plans made meanwhile by other threads are not cached

@@ -9,28 +9,29 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from weakref import WeakSet
 
 # seconds that a thread waits for the lock before it runs the call eagerly; the recorded function itself may wait for
 # this thread
 TIMEOUT = 20.0
-_locks: WeakSet[CallLock] = WeakSet()
+_forks = 0  # between the first process and this one
 
 
 class CallLock:
-    """A reentrant lock with a timeout, which a forked child replaces."""
+    """A reentrant lock with a timeout. A forked child gets its own: a thread of the parent may hold the parent's.
+
+    The first call in a process makes its lock. A register of all locks would have to be weak, and a weak one runs
+    Python code when a lock dies, where an interrupt is lost.
+    """
 
     def __init__(self) -> None:
-        self.renew()
-        _locks.add(self)
-
-    def renew(self) -> None:
-        """Replace the lock: in a forked child, a thread of the parent may still hold it."""
-        self._lock = threading.RLock()
+        self._locks: dict[int, threading.RLock] = {}  # by the number of forks
 
     def acquire(self) -> threading.RLock | None:
         """Wait for the lock and return it, for `release`; None after the timeout."""
-        lock = self._lock  # a child that is forked while its parent's thread holds the lock must release that lock
+        # a child that is forked while its parent's thread holds the lock must release that lock: it is returned
+        lock = self._locks.get(_forks)
+        if lock is None:
+            lock = self._locks.setdefault(_forks, threading.RLock())  # all threads get one lock
         return lock if lock.acquire(timeout=TIMEOUT) else None
 
     @contextmanager
@@ -50,8 +51,8 @@ def is_disturbed(error: RuntimeError) -> bool:
 
 
 def _enter_child() -> None:
-    for lock in list(_locks):
-        lock.renew()
+    global _forks
+    _forks += 1
 
 
 if hasattr(os, "register_at_fork"):

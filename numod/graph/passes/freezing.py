@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Container
 from threading import Lock
-from weakref import WeakValueDictionary
 
 from ...autograd import inference_mode, no_grad
 from ...core.tensor import DataVersionCounter, Tensor
 from ...ops import table
 from ...ops.matmul.matmul import linear
 from ...ops.op import Packing
+from ...weak_values import WeakValues
 from ..ir.alias_analysis import Effects, copied, prepare_arguments, program_outputs, is_pure, accessed_values
 from ..ir.program import Check, Program, Step, Value
 from .fold_scale import fold_scales
@@ -53,7 +53,7 @@ class Frozen:
 
 
 # programs for different input sizes share equal frozen values
-_frozen: WeakValueDictionary[tuple, Frozen] = WeakValueDictionary()
+_frozen: WeakValues[tuple, Frozen] = WeakValues()
 
 
 def freeze(program: Program, sparsity: bool = False) -> tuple[Program, list[Frozen]]:
