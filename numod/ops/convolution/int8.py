@@ -18,7 +18,7 @@ from ...kernel.library.arithmetic import round_small
 from ...kernel.library.panels import pack_words
 from ...kernel.registers import byte_tiles
 from ...kernel.registers import depthwise_bytes as depthwise_words
-from ...kernel.registers.primitives import byte_rows, depthwise_bytes
+from ...kernel.registers.primitives.integers import byte_rows, depthwise_bytes
 from ...kernel.scalar import shared_scalar
 from ...kernel.specialize import specialized
 from ..op import Op, Packing, Plan, single_device

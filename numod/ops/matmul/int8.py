@@ -11,7 +11,7 @@ from ...kernel import bind
 from ...kernel.language import int32, int64, parallel_range, uint32, uintp
 from ...kernel.library.panels import pack_words
 from ...kernel.registers import byte_tiles
-from ...kernel.registers.primitives import byte_tile
+from ...kernel.registers.primitives.integers import byte_tile
 from ...kernel.specialize import specialized
 from ..op import Op, Plan, single_device
 

@@ -19,7 +19,7 @@ from ...kernel.language import bits32, float32, float_of_bits32, int32, int64, p
 from ...kernel.library.arithmetic import larger, round_small
 from ...kernel.library.panels import pack_words
 from ...kernel.registers import byte_tiles
-from ...kernel.registers.primitives import byte_float_row, byte_floats, byte_row, byte_rows
+from ...kernel.registers.primitives.integers import byte_float_row, byte_floats, byte_row, byte_rows
 from ...kernel.scalar import scalar
 from ...kernel.specialize import specialized
 from ..op import Op, Packing, Plan, single_device

@@ -13,7 +13,8 @@ from ...device.layout import layout
 from ...kernel import bind
 from ...kernel.language import bits32, float32, int32, uintp
 from ...kernel.registers import byte_tiles
-from ...kernel.registers.primitives import byte_float_row, byte_floats, gru_gates, lstm_gates
+from ...kernel.registers.primitives.cells import gru_gates, lstm_gates
+from ...kernel.registers.primitives.integers import byte_float_row, byte_floats
 from ...kernel.specialize import specialized
 from ..matmul.int8_linear import (
     float_of_order,
