@@ -260,7 +260,7 @@ def _better(value, best, beats):
     return beats(value, best) or (value != value and best == best)
 
 
-# Loops, types and memory for convolutions and pooling (their vector functions are in `kernel.registers.primitives`)
+# Loops, types and memory for convolutions and pooling (their vector functions are in `registers.primitives.images`)
 
 
 @emitted

@@ -66,6 +66,8 @@ def test_a_new_layer_warns_and_checks_its_input():
     assert layer(numod.zeros(1, 1, 4, 4)).shape == (1, 2, 2, 2)
     with pytest.raises(ValueError, match=r"Input shape must be `\(N, C, H, W\)`"):
         layer(numod.zeros(1, 4, 4))
+    with pytest.raises(ValueError, match=r"Input shape must be `\(N, C, L\)`! Got \(1, 4\)"):
+        dynamic.Conv1d(4, 2, 3)(numod.zeros(1, 4))
 
 
 def test_states_load_into_a_new_layer():

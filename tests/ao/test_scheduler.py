@@ -60,6 +60,8 @@ def test_the_order_of_steps_is_checked(capsys):
         pruning.CubicSL(ours, init_t=[0, 0, 0])
     with pytest.raises(TypeError, match="is not an instance of"):
         pruning.BaseScheduler(numod.nn.Linear(2, 2))
+    with pytest.raises(NotImplementedError, match=r"BaseScheduler must define get_sl\(\)"):
+        pruning.BaseScheduler(ours)
 
 
 @pytest.mark.parametrize("nearliness", [0, 1, 3, 5])

@@ -37,7 +37,7 @@ class BaseScheduler:
     def get_sl(self) -> list[float]:
         """The levels of the groups for `last_epoch`. `step` calls it."""
         self._warn_outside_of_step()
-        raise NotImplementedError(f"{type(self).__name__} is to define get_sl()")
+        raise NotImplementedError(f"{type(self).__name__} must define get_sl()")
 
     def _warn_outside_of_step(self) -> None:
         if not self._get_sl_called_within_step:

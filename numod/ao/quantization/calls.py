@@ -129,15 +129,15 @@ class Interception(TorchFunctionMode):
 
     def call_function(self, func: Callable, name: str, args: tuple, kwargs: dict) -> Any:
         """The result of a function that the model's own code calls."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} must define call_function(func, name, args, kwargs)")
 
     def enter_module(self, module: Module, args: tuple, kwargs: dict) -> tuple[tuple, dict] | None:
         """Before a module's call; returns new arguments."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} must define enter_module(module, args, kwargs)")
 
     def leave_module(self, module: Module, result: Any) -> Any:
         """After a module's call; returns the result."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} must define leave_module(module, result)")
 
 
 def _active() -> Interception | None:

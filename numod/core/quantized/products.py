@@ -17,7 +17,7 @@ from ...ops import quantize as rows
 from ...ops.convolution.int8 import byte_convolution
 from ...ops.matmul import int8_linear
 from ...ops.matmul.int8 import byte_product
-from ...ops.op import Op
+from ...ops.op import Op, Packing
 from ...ops.sequence import int8_layer
 from ..apply import apply
 from ..listeners import listeners
@@ -93,29 +93,28 @@ class WeightParts:
 
 # packed weights, by the memory of the weight, each with its state when it was packed
 _packed: WeakKeyDictionary[Storage, tuple[tuple, Tensor]] = WeakKeyDictionary()
-Layer = int8_linear.ByteLinear | int8_linear.DynamicLinear | int8_layer.DynamicLayer
 
 
-def linear(op: Layer, x: Tensor, weight: Tensor, others: tuple, attributes: tuple) -> Any:
+def apply_packed(op: Op, x: Tensor, weight: Tensor, others: tuple, attributes: tuple) -> Any:
     """An op of x, an int8 weight and others, all contiguous. The weight is packed once for each state of its memory.
 
     Recorded programs have the weight as it is: freezing packs it.
     """
-    if listeners or x.device.type != "cpu":
+    packing = None if listeners else op.prepack((x._layout, weight._layout), attributes)
+    if packing is None:
         return apply(op, (x, weight, *others), attributes)
-    packed = packed_weight(weight, int8_linear.pack_bytes, ())
-    return apply(op.packed_form(), (x, weight, *others, packed), attributes)
+    return apply(packing.product, (x, weight, *others, packed_weight(weight, packing)), attributes)
 
 
-def packed_weight(weight: Tensor, op: Op, attributes: tuple) -> Tensor:
-    """A contiguous weight packed by an op, once for each state of its memory."""
+def packed_weight(weight: Tensor, packing: Packing) -> Tensor:
+    """A contiguous weight in its packed form, which is computed once for each state of its memory."""
     storage = weight._storage
     if storage.foreign:  # others write to this memory, and do not count it
-        return apply(op, (weight,), attributes)
-    state = storage.version, DataVersionCounter.total, weight._offset, weight._layout, attributes
+        return apply(packing.op, (weight,), packing.attributes)
+    state = storage.version, DataVersionCounter.total, weight._offset, weight._layout, packing.op, packing.attributes
     known = _packed.get(storage)
     if known is None or known[0] != state:
-        known = _packed[storage] = state, apply(op, (weight,), attributes)
+        known = _packed[storage] = state, apply(packing.op, (weight,), packing.attributes)
     return known[1]
 
 
@@ -167,7 +166,7 @@ def static_product(
     offset, multiplier = parts.requantizer(x, bias, out.scale)
     zero = out.zero_point
     limits = zero, max(low, zero) if relu else low, high
-    return linear(int8_linear.byte_linear, matrix.contiguous(), parts.matrix, (offset, multiplier), limits)
+    return apply_packed(int8_linear.byte_linear, matrix.contiguous(), parts.matrix, (offset, multiplier), limits)
 
 
 def static_convolution(
@@ -178,15 +177,9 @@ def static_convolution(
     parts = parts_of(weight)
     offset, multiplier = parts.requantizer(x_quantizer, bias, out.scale)
     low, high = out.limits
-    filters = parts.filters
     zero = out.zero_point
     limits = x_quantizer.zero_point, zero, max(low, zero) if relu else low, high
-    attributes, others = (*settings, *limits), (offset, multiplier)
-    packing = None if listeners else byte_convolution.prepack((x._layout, filters._layout), attributes)
-    if packing is None:
-        return apply(byte_convolution, (x, filters, *others), attributes)
-    packed = packed_weight(filters, packing.op, packing.attributes)
-    return apply(packing.product, (x, filters, *others, packed), attributes)
+    return apply_packed(byte_convolution, x, parts.filters, (offset, multiplier), (*settings, *limits))
 
 
 def quantized_linear(
@@ -221,7 +214,7 @@ def dynamic_linear(x: Tensor, weight: QuantizedTensor, bias: Tensor | None = Non
     columns = weight._integers.shape[0]
     if matrix.device.type == "cpu" and matrix.dtype is dtypes.float32:
         inputs = parts.column_scale, parts.shift(bias)
-        result = linear(int8_linear.dynamic_linear, matrix, parts.matrix, inputs, (last,))
+        result = apply_packed(int8_linear.dynamic_linear, matrix, parts.matrix, inputs, (last,))
     else:
         low, high = matrix.aminmax()
         scale = apply(rows.range_scale, (low, high, last))
@@ -238,7 +231,7 @@ def dynamic_rows_linear(x: Tensor, integers: Tensor, weight_scale: Tensor, bias:
     matrix = x.detach().float().reshape(-1, x.shape[-1]).contiguous()
     if matrix.device.type == "cpu":
         others = weight_scale.contiguous(), _row(bias, weight_scale)
-        result = linear(int8_linear.dynamic_linear, matrix, integers.contiguous(), others, (0,))
+        result = apply_packed(int8_linear.dynamic_linear, matrix, integers.contiguous(), others, (0,))
     else:
         scale = (matrix.abs().amax(1, keepdim=True) / 127).clamp_min(1e-12)
         rounded = apply(rows.to_integers["int8"], (matrix, scale, 0, -127, 127))
@@ -264,4 +257,4 @@ def dynamic_layer(
     """
     op, parts = int8_layer.dynamic_lstm if mode == "LSTM" else int8_layer.dynamic_gru, parts_of(weight)
     others = parts.column_scale, parts.shift(bias), *[_plain(state).contiguous() for state in start]
-    return linear(op, gates.contiguous(), parts.matrix, others, (127, reverse))
+    return apply_packed(op, gates.contiguous(), parts.matrix, others, (127, reverse))

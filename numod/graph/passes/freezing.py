@@ -157,7 +157,7 @@ def _packing(program: Program, step: Step, constants: set[Value], sparsity: bool
         weight = step.inputs[1]
         held = program.held.get(weight)
         tensor = _frozen_value(program, weight, constants).tensor if held is None else held
-        return sparse_packing(step.op, arguments, tensor) or packing
+        return sparse_packing(arguments, tensor, packing) or packing
     return packing
 
 

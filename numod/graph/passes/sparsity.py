@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from ... import dtypes
@@ -15,18 +13,18 @@ from ...device import Layout
 from ...ops.matmul import matmul, sparse
 from ...ops.op import Packing
 
-if TYPE_CHECKING:
-    from ...ops.op import Op
-
 LEAST_ZEROS = 0.5  # the part of a weight that must be zero for a measurement
 _ROUNDS, _CALLS = 5, 3
 _measured: dict[tuple, bool] = {}
 
 
-def sparse_packing(op: Op, layouts: tuple, weight: Tensor) -> Packing | None:
-    """How to pack a linear layer's weight without its zeros; None where the dense product is not slower."""
+def sparse_packing(layouts: tuple, weight: Tensor, dense: Packing | None) -> Packing | None:
+    """How to pack a linear layer's weight without its zeros; None where the dense product is not slower.
+
+    `dense` is how its product with the zeros is packed.
+    """
     x = layouts[0]
-    if op is not matmul.linear or x.dtype is not dtypes.float32 or x.device.type != "cpu" or not x.size:
+    if x.dtype is not dtypes.float32 or x.device.type != "cpu" or not x.size:
         return None
     values = weight.detach().numpy()
     if values.ndim != 2 or np.count_nonzero(values) > (1 - LEAST_ZEROS) * values.size:
@@ -35,15 +33,14 @@ def sparse_packing(op: Op, layouts: tuple, weight: Tensor) -> Packing | None:
     packing = Packing(1, sparse.pack_sparse, (capacity,), sparse.sparse_linear)
     key = x.shape, weight.shape, capacity
     if key not in _measured:
-        _measured[key] = _is_faster(layouts, weight.detach(), packing)
+        _measured[key] = _is_faster(layouts, weight.detach(), packing, dense)
     return packing if _measured[key] else None
 
 
-def _is_faster(layouts: tuple, weight: Tensor, packing: Packing) -> bool:
+def _is_faster(layouts: tuple, weight: Tensor, packing: Packing, dense: Packing | None) -> bool:
     """Whether a layer with the packed weight takes less time than the dense one, in turns; each takes its best."""
     x = layouts[0]
     rows, bias = ones(*x.shape), ones(weight.shape[0]) if isinstance(layouts[2], Layout) else None
-    dense = matmul.linear.prepack(layouts, ())
     forms = []
     for chosen in (packing, dense):
         if chosen is None:

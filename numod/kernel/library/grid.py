@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..language import uintp
-from ..registers.primitives import copy_line, split1, split2, split4, split8, split16
+from ..registers.primitives.tiles import copy_line, split1, split2, split4, split8, split16
 from ..scalar import scalar, shared_scalar
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..language import uintp
-from ..registers.primitives import (
+from ..registers.primitives.tiles import (
     copy_line, line1, line2, line4, line8, shifted1, shifted2, shifted3, tall1, transpose_block,
 )  # fmt: skip
 from ..scalar import scalar, shared_scalar

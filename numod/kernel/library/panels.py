@@ -6,7 +6,7 @@ The kernel does the blocking and the division among threads (`ops.matmul.tiled`)
 
 from __future__ import annotations
 
-from ..registers.primitives import (
+from ..registers.primitives.tiles import (
     copy_line,
     copy_panel,
     copy_strip,

@@ -10,14 +10,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..language import uintp
-from ..registers.primitives import (
-    transpose_block,
-    transpose_edge,
-    depthwise_fma1,
-    depthwise_fma2,
-    depthwise_fma3,
-    depthwise_fma4,
-)
+from ..registers.primitives.images import depthwise_fma1, depthwise_fma2, depthwise_fma3, depthwise_fma4
+from ..registers.primitives.tiles import transpose_block, transpose_edge
 from ..scalar import scalar, shared_scalar
 
 

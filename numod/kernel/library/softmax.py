@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..registers.primitives import greatest_of_line, lift_line, scale_line, sum_lifted
+from ..registers.primitives.attention import greatest_of_line, lift_line, scale_line, sum_lifted
 from ..language import real, uintp
 from ..scalar import scalar
 from .arithmetic import larger, lifted_exp

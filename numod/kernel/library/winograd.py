@@ -10,17 +10,14 @@ rows of all images: an image has `high` rows of `wide` tiles.
 from __future__ import annotations
 
 from ..language import address_of, uintp
-from ..registers.primitives import (
-    column1,
-    column2,
-    column3,
+from ..registers.primitives.images import (
     combine_lines,
-    copy_line,
     transform_lines,
     transform_outputs,
     transform_pixels,
     transform_taps,
 )
+from ..registers.primitives.tiles import column1, column2, column3, copy_line
 from ..scalar import scalar, shared_scalar
 from .planes import load_transposed
 

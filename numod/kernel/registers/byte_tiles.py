@@ -11,6 +11,8 @@ import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+
 from ...device import target
 from .vectors import Writer, host, primitive
 
@@ -52,6 +54,16 @@ def group_of(names: list[str], width: int) -> int:
     """Numbers in a word, by LLVM's names of a processor's features, for vectors of `width` bytes."""
     has_avx512 = "+avx512vnni" in names and (width == 64 or "+avx512vl" in names)
     return 4 if width >= 32 and (has_avx512 or (width == 32 and "+avxvnni" in names)) else 2
+
+
+def number_type() -> np.dtype:
+    """The dtype of a word's numbers on the left of a product."""
+    return np.dtype("uint8" if group() == 4 else "int16")
+
+
+def number_mask() -> int:
+    """The bits of a word's first number."""
+    return (1 << 32 // group()) - 1
 
 
 @functools.cache

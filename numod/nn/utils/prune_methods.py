@@ -217,7 +217,7 @@ class _Unstructured(BasePruningMethod):
         self.amount = amount
 
     def _scores(self, t: Tensor) -> Tensor:
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} must define _scores(t)")
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         count = _count(self.amount, t.numel())
@@ -262,7 +262,7 @@ class _Structured(BasePruningMethod):
     dim: int
 
     def _scores(self, t: Tensor) -> Tensor:
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} must define _scores(t)")
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         if t.ndim <= 1:

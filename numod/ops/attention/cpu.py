@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from math import exp
 
-from ...kernel.registers.primitives import exp_scores, greatest_score, log_sums, scale_line
+from ...kernel.registers.primitives.attention import exp_scores, greatest_score, log_sums, scale_line
 from ...kernel.library.random import draw_uniforms, unit
 from ...kernel.library.panels import multiply_tile, pack_columns
 from ...kernel.language import address_of, int64, parallel_range, real, stack_words, uintp

@@ -8,7 +8,7 @@ from ...kernel.language import int64, parallel_range, uintp
 from ...kernel.library.direct import Geometry, correlate_tap
 from ...kernel.library.grid import grid_reach
 from ...kernel.library.grid_products import copy_outputs_to_grid, transpose_outputs, transpose_sums
-from ...kernel.registers.primitives import spread1, spread2, spread3
+from ...kernel.registers.primitives.tiles import spread1, spread2, spread3
 from ...kernel.specialize import template
 from .implicit_gemm_grid import block_of, copy_block, copy_channel, fill_tables
 from .implicit_gemm_plan import GridPlan

@@ -7,8 +7,6 @@ convolutions are sums along the channels. Sums are exact in 32 bits. One-dimensi
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from ... import dtypes
@@ -20,10 +18,11 @@ from ...kernel.library.arithmetic import round_small
 from ...kernel.library.panels import pack_words
 from ...kernel.registers import byte_tiles
 from ...kernel.registers import depthwise_bytes as depthwise_words
-from ...kernel.registers.primitives import byte_rows, depthwise_bytes
+from ...kernel.registers.primitives.integers import byte_rows, depthwise_bytes
 from ...kernel.scalar import shared_scalar
 from ...kernel.specialize import specialized
 from ..op import Op, Packing, Plan, single_device
+from ..packed_weights import with_packed_weight
 
 _CACHE = 1 << 15  # bytes of patches that a worker multiplies at a time
 
@@ -295,7 +294,7 @@ class ByteConvolution(Op):
     )
     inputs = "x", "weight", "offset", "multiplier"
     attributes = "stride", "padding", "dilation", "groups", "fill", "zero", "low", "high"
-    differentiable = False
+    differentiable, packs_weight = False, True
 
     def check(self, arguments: tuple, attributes: tuple, sizes: dict) -> str | None:
         """See `Op.check`."""
@@ -336,7 +335,9 @@ class ByteConvolution(Op):
             return Plan(out, bind.launcher(x.device, "plain_bytes_2d", source, signature, dtypes.float32, work), sizes)
         if _is_depthwise(x, weight, groups):
             return Plan(out, _depthwise(x, out, sizes, weight))
-        return Plan(out, self.tiled(*_tiled(self.name, x, out, sizes, weight), weight, groups))
+        run, parts = _tiled(self.name, x, out, sizes, weight)
+        pack = _packer(weight, groups) if self.packs_weight else None
+        return Plan(out, with_packed_weight(run, parts, x.device, pack))
 
     def prepack(self, arguments: tuple, attributes: tuple) -> Packing | None:
         """Pack the filters, unless they are depthwise ones."""
@@ -345,33 +346,16 @@ class ByteConvolution(Op):
             return None
         return Packing(1, pack_byte_filters, (groups,), packed_byte_convolution)
 
-    def tiled(self, run: Callable, parts: Callable, weight: Layout, groups: int) -> Callable:
-        """The launcher that packs the filters at each call."""
-        (pack, sizes), scratch = _packer(weight, groups), weight.device.backend.scratch
-        packed_part = _packed_size(weight, groups), np.dtype("int32")
-
-        def launch(x: object, weight: object, offset: object, multiplier: object, out: object) -> None:
-            packed, *memory = scratch((packed_part, *parts()))
-            pack(weight, packed, *sizes)
-            run(x, offset, multiplier, packed, out, *memory)
-
-        return launch
-
 
 class PackedByteConvolution(ByteConvolution):
     """`byte_convolution` with a further input, the filters packed by `pack_byte_filters`, which the kernels read."""
 
     takes = None  # the packed layout depends on the processor, so it is not saved in files
     inputs = (*ByteConvolution.inputs, "packed")
-    portable = False
+    portable = packs_weight = False
 
     def prepack(self, arguments: tuple, attributes: tuple) -> None:
         """The filters are packed already."""
-
-    def tiled(self, run: Callable, parts: Callable, weight: Layout, groups: int) -> Callable:
-        """See `ByteConvolution`."""
-        scratch = weight.device.backend.scratch
-        return lambda x, _, *others: run(x, *others, *scratch(parts()))
 
 
 class PackByteFilters(Op):
@@ -382,8 +366,8 @@ class PackByteFilters(Op):
 
     def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
         (weight,), (groups,) = arguments, attributes
-        out = layout((_packed_size(weight, groups),), dtypes.int32, weight.device)
-        return Plan(out, *_packer(weight, groups))
+        run, sizes, count = _packer(weight, groups)
+        return Plan(layout((count,), dtypes.int32, weight.device), run, sizes)
 
 
 def _is_depthwise(x: Layout, weight: Layout, groups: int) -> bool:
@@ -395,19 +379,15 @@ def _padded_filters(weight: Layout, groups: int) -> int:
     return -(-weight.shape[0] // groups // panel) * panel * groups
 
 
-def _packed_size(weight: Layout, groups: int) -> int:
-    _, taps_y, taps_x, depth = weight.shape
-    return _padded_filters(weight, groups) * (taps_y * -(-taps_x * depth // byte_tiles.group()) + 1)
-
-
 def _packer(weight: Layout, groups: int) -> tuple:
-    """The launcher of `pack_filters`, and its numbers."""
+    """The launcher of `pack_filters`, its numbers, and the words that it fills."""
     group, (filters, taps_y, taps_x, depth) = byte_tiles.group(), weight.shape
-    constants = {"GROUP": group, "MASK": 255 if group == 4 else 65535, "PANEL": byte_tiles.shape().panel}
+    constants = {"GROUP": group, "MASK": byte_tiles.number_mask(), "PANEL": byte_tiles.shape().panel}
     signature = bind.signature("int8", "int32", numbers=4)
     source = specialized(pack_filters, **constants)
     run = bind.launcher(weight.device, "pack_byte_filters", source, signature, dtypes.float32, weight.size // 4)
-    return run, (filters, taps_y, taps_x * depth, groups)
+    count = _padded_filters(weight, groups) * (taps_y * -(-taps_x * depth // group) + 1)
+    return run, (filters, taps_y, taps_x * depth, groups), count
 
 
 def _signature(x: Layout, *scratch: str, numbers: int) -> str:
@@ -455,7 +435,7 @@ def _tiled(name: str, x: Layout, out: Layout, sizes: tuple, weight: Layout) -> t
     (images, height, width, channels), (filters, taps_y, taps_x, depth), groups = x.shape, weight.shape, sizes[15]
     pad_y, pad_x, gap_x = sizes[11], sizes[12], sizes[14]
     flipped = group == 4 and x.dtype is dtypes.int8
-    constants = {"TILE_ROWS": shape.rows, "PANEL": shape.panel, "GROUP": group, "MASK": 255 if group == 4 else 65535}
+    constants = {"TILE_ROWS": shape.rows, "PANEL": shape.panel, "GROUP": group, "MASK": byte_tiles.number_mask()}
     constants |= {"FLIP": 0x80808080 if flipped else 0, "OFFSET": 128 if flipped else 0}
     words, padded, word = taps_y * -(-taps_x * depth // group), _padded_filters(weight, groups), np.dtype("uint32")
     ends = (padded, np.dtype("int32")), (padded, np.dtype("float32"))

@@ -26,7 +26,7 @@ from ...kernel.library.winograd import (
     transform_input,
 )
 from ...kernel.registers import tiles
-from ...kernel.registers.primitives import combine_taps
+from ...kernel.registers.primitives.images import combine_taps
 from ...kernel.specialize import specialized
 from ..matmul.epilogue import Epilogue
 from .direct import geometry, launcher

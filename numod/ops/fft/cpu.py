@@ -15,7 +15,15 @@ from ...dtypes import dtype as DType
 from ...kernel import bind
 from ...kernel.language import int64, parallel_range, real, uintp
 from ...kernel.registers import butterflies, tiles
-from ...kernel.registers.primitives import columns_in, columns_out, from_half, rows_in, rows_out, stage, to_half
+from ...kernel.registers.primitives.butterflies import (
+    columns_in,
+    columns_out,
+    from_half,
+    rows_in,
+    rows_out,
+    stage,
+    to_half,
+)
 from ...kernel.specialize import specialized
 from ...kernel.scalar import inlined_scalar
 

@@ -16,7 +16,7 @@ from ...kernel.library.windows import (
     window_bounds,
     window_size,
 )
-from ...kernel.registers.primitives import fold_rows_sum
+from ...kernel.registers.primitives.images import fold_rows_sum
 
 
 def average_kernel(x, out, counts_borders, divisor, pool: Pooling, *, LINES):

@@ -15,7 +15,7 @@ from ...kernel.library.windows import (
     next_line,
     window_bounds,
 )
-from ...kernel.registers.primitives import fold_rows_argmax, fold_rows_max
+from ...kernel.registers.primitives.images import fold_rows_argmax, fold_rows_max
 
 
 def max_pool_kernel(x, out, indices, pool: Pooling, *, LINES):

@@ -22,7 +22,7 @@ from ...kernel.library.windows import (
     Pooling,
 )
 from ...kernel.registers import pool_rows, tiles
-from ...kernel.registers.primitives import fold_windows
+from ...kernel.registers.primitives.images import fold_windows
 from ...kernel.specialize import specialized
 from ..reduce import reduction
 from ..op import Op, Plan

@@ -14,7 +14,7 @@ from ...device import Layout
 from ...kernel import bind, emit
 from ...kernel.language import int64, parallel_range
 from ...kernel.registers import tiles
-from ...kernel.registers.primitives import transpose_block
+from ...kernel.registers.primitives.tiles import transpose_block
 from ...kernel.specialize import specialized
 
 MIN_SIZE = 1 << 12  # minimum number of elements for which these blocks pay off

@@ -8,7 +8,7 @@ from ...device import Layout, threads
 from ...kernel import bind, build
 from ...kernel.any_size import for_all_sizes
 from ...kernel.language import int64, parallel_range, uintp
-from ...kernel.registers.primitives import dots
+from ...kernel.registers.primitives.tiles import dots
 from ...kernel.specialize import specialized
 
 # multiply-adds up to which plain loops are best, and up to which `vector_groups` is

@@ -11,7 +11,7 @@ from ...kernel import bind
 from ...kernel.language import int32, int64, parallel_range, uint32, uintp
 from ...kernel.library.panels import pack_words
 from ...kernel.registers import byte_tiles
-from ...kernel.registers.primitives import byte_tile
+from ...kernel.registers.primitives.integers import byte_tile
 from ...kernel.specialize import specialized
 from ..op import Op, Plan, single_device
 
@@ -142,7 +142,7 @@ def _tiled(a: Layout, out: Layout, sizes: tuple) -> object:
         "PANEL": panel,
         "GROUP": group,
         "BITS": 32 // group,
-        "MASK": 255 if group == 4 else 65535,
+        "MASK": byte_tiles.number_mask(),
     }
     constants |= {"FLIP": 0x80808080 if flipped else 0, "OFFSET": 128 if flipped else 0}
     source = specialized(tiled_product, **constants)

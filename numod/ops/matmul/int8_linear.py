@@ -19,10 +19,11 @@ from ...kernel.language import bits32, float32, float_of_bits32, int32, int64, p
 from ...kernel.library.arithmetic import larger, round_small
 from ...kernel.library.panels import pack_words
 from ...kernel.registers import byte_tiles
-from ...kernel.registers.primitives import byte_float_row, byte_floats, byte_row, byte_rows
+from ...kernel.registers.primitives.integers import byte_float_row, byte_floats, byte_row, byte_rows
 from ...kernel.scalar import scalar
 from ...kernel.specialize import specialized
 from ..op import Op, Packing, Plan, single_device
+from ..packed_weights import with_packed_weight
 
 _CACHE = 1 << 19  # bytes of rows of x that a panel of weights is multiplied by at a time
 
@@ -197,8 +198,8 @@ class PackBytes(Op):
 
     def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
         (weight,) = arguments
-        run, sizes = packer(weight)
-        return Plan(layout((packed_size(*weight.shape),), dtypes.int32, weight.device), run, sizes)
+        run, sizes, count = packer(weight)
+        return Plan(layout((count,), dtypes.int32, weight.device), run, sizes)
 
 
 pack_bytes = PackBytes("pack_bytes")
@@ -211,34 +212,20 @@ def packed_size(columns: int, inner: int) -> int:
 
 
 def packer(weight: Layout) -> tuple:
-    """The launcher of `pack_bytes`, and its numbers."""
-    group = byte_tiles.group()
-    source = specialized(pack_panels, GROUP=group, MASK=255 if group == 4 else 65535, PANEL=byte_tiles.shape().panel)
-    signature = bind.signature("int8", "int32", numbers=2)
-    return bind.launcher(
-        weight.device, "pack_bytes", source, signature, dtypes.float32, max(weight.size, 1) // 4
-    ), weight.shape
+    """The launcher of `pack_bytes`, its numbers, and the words that it fills."""
+    constants = {"GROUP": byte_tiles.group(), "MASK": byte_tiles.number_mask(), "PANEL": byte_tiles.shape().panel}
+    signature, work = bind.signature("int8", "int32", numbers=2), max(weight.size, 1) // 4
+    run = bind.launcher(
+        weight.device, "pack_bytes", specialized(pack_panels, **constants), signature, dtypes.float32, work
+    )
+    return run, weight.shape, packed_size(*weight.shape)
 
 
 class _ByteLayer(Op):
     """Base: the shapes, and the choice of a kernel."""
 
-    differentiable = False
+    differentiable, packs_weight = False, True
     result: dtypes.dtype | None  # None: the dtype of x
-
-    def check(self, arguments: tuple, attributes: tuple, sizes: dict) -> str | None:
-        """See `Op.check`."""
-        return None
-
-    def prepack(self, arguments: tuple, attributes: tuple) -> Packing | None:
-        """Pack the weight."""
-        if arguments[0].device.type != "cpu":
-            return None
-        return Packing(1, pack_bytes, (), self.packed_form())
-
-    def packed_form(self) -> Op:
-        """The op that takes the packed weight as its last input."""
-        raise NotImplementedError
 
     def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
         x, weight, *rows = arguments[:4]
@@ -250,46 +237,29 @@ class _ByteLayer(Op):
                     f"quantized linear: expected {name} of shape {tuple(weight.shape[:1])}, got {tuple(row.shape)}"
                 )
         out = layout((x.shape[0], weight.shape[0]), self.result or x.dtype, single_device(self.name, list(arguments)))
-        if out.size == 0:
-            return Plan(out, lambda *_: None)
-        return self.planned(x, weight, out, attributes)
+        return self.planned(x, weight, out, attributes) if out.size else Plan(out, lambda *_: None)
 
     def planned(self, x: Layout, weight: Layout, out: Layout, attributes: tuple) -> Plan:
-        """The plan of a weight that is not packed: it is packed at each call."""
-        run, (pack, sizes) = self.tiles(x, weight, out, attributes), packer(weight)
-        scratch, parts = x.device.backend.scratch, self.parts(x, weight)
-        parts = ((packed_size(*weight.shape), np.dtype("int32")), *parts)
+        """The plan of a result that is not empty."""
+        run, parts = self.tiles(x, weight, out, attributes)
+        pack = packer(weight) if self.packs_weight else None
+        return Plan(out, with_packed_weight(run, lambda: parts, x.device, pack))
 
-        def launch(x_data: object, weight_data: object, *others: object) -> None:
-            *ends, out_data = others
-            packed, *memory = scratch(parts)
-            pack(weight_data, packed, *sizes)
-            run(x_data, *ends, packed, out_data, *memory)
-
-        return Plan(out, launch)
-
-    def parts(self, x: Layout, weight: Layout) -> tuple:
-        """The scratch memory of the product."""
-        raise NotImplementedError
-
-    def tiles(self, x: Layout, weight: Layout, out: Layout, attributes: tuple) -> object:
-        """The launcher of the product with a packed weight: x, the constants, the packed weight, out, scratch."""
-        raise NotImplementedError
+    def tiles(self, x: Layout, weight: Layout, out: Layout, attributes: tuple) -> tuple:
+        """The launcher of the product, which takes x, the constants, the packed weight, out, scratch; the latter."""
+        raise NotImplementedError(f"{type(self).__name__} must define tiles(x, weight, out, attributes)")
 
     def launcher(
-        self, kernel: object, names: tuple, x: Layout, weight: Layout, sizes: tuple, **constants: int
+        self, kernel: object, names: tuple, parts: tuple, x: Layout, weight: Layout, sizes: tuple, **constants: int
     ) -> object:
-        """The launcher of a kernel of tiles, `names` its types before the sizes."""
+        """The launcher of a kernel of tiles, `names` its types before those of the scratch memory `parts`."""
         shape, group, (columns, inner) = byte_tiles.shape(), byte_tiles.group(), weight.shape
         rows, is_row = x.shape[0], x.shape[0] == 1 and not for_all_sizes.get()
         constants |= {"GROUP": group, "PANEL": shape.panel, "TILE_ROWS": 1 if is_row else shape.rows}
-        constants |= {
-            "part": np.dtype("uint8" if group == 4 else "int16"),
-            "tile": self.tile_of_row if is_row else self.tile,
-        }
+        constants |= {"part": byte_tiles.number_type(), "tile": self.tile_of_row if is_row else self.tile}
         block = max(_CACHE // max(inner * 4 // group, 1) // shape.rows, 1) * shape.rows
         work = rows * columns * inner // 16
-        signature = bind.signature(*names, numbers=len(sizes) + 2)
+        signature = bind.signature(*names, *(dtype.name for _, dtype in parts), numbers=len(sizes) + 2)
         run = bind.launcher(x.device, self.name, specialized(kernel, **constants), signature, dtypes.float32, work)
         panels = -(-columns // shape.panel)
         return lambda *arrays: run(*arrays, *sizes, block, min(threads.get_num_threads(), panels))
@@ -298,8 +268,7 @@ class _ByteLayer(Op):
 def _left(x: Layout, weight: Layout) -> tuple:
     """The scratch memory of x as rows of words, and the number of padded columns."""
     group, panel, (columns, inner) = byte_tiles.group(), byte_tiles.shape().panel, weight.shape
-    count = x.shape[0] * -(-inner // group) * group
-    return (count, np.dtype("uint8" if group == 4 else "int16")), -(-columns // panel) * panel
+    return (x.shape[0] * -(-inner // group) * group, byte_tiles.number_type()), -(-columns // panel) * panel
 
 
 class ByteLinear(_ByteLayer):
@@ -323,14 +292,14 @@ class ByteLinear(_ByteLayer):
             return f"zero, low and high must be integers of {dtype}, got {attributes}"
         return None
 
-    def packed_form(self) -> Op:
-        """See `_ByteLayer`."""
-        return packed_byte_linear
+    def prepack(self, arguments: tuple, attributes: tuple) -> Packing | None:
+        """Pack the weight."""
+        return _byte_packing if arguments[0].device.type == "cpu" else None
 
     def planned(self, x: Layout, weight: Layout, out: Layout, attributes: tuple) -> Plan:
         """See `_ByteLayer`. A row needs no packing."""
         is_row, is_plain = x.shape[0] == 1 and not for_all_sizes.get(), x.device.type != "cpu"
-        if not is_row and not is_plain:
+        if not self.packs_weight or (not is_row and not is_plain):
             return super().planned(x, weight, out, attributes)
         signature = bind.signature(x, "int8", "int32", "float32", x, numbers=6)
         source, work = specialized(plain_linear if is_plain else row_dots), out.size * weight.shape[1]
@@ -338,17 +307,13 @@ class ByteLinear(_ByteLayer):
         run = bind.launcher(x.device, name, source, signature, dtypes.float32, work // (4 if is_plain else 8))
         return Plan(out, run, (*out.shape, weight.shape[1], *attributes))
 
-    def parts(self, x: Layout, weight: Layout) -> tuple:
+    def tiles(self, x: Layout, weight: Layout, out: Layout, attributes: tuple) -> tuple:
         """See `_ByteLayer`."""
         left, padded = _left(x, weight)
-        return left, (padded, np.dtype("int32")), (padded, np.dtype("float32"))
-
-    def tiles(self, x: Layout, weight: Layout, out: Layout, attributes: tuple) -> object:
-        """See `_ByteLayer`."""
-        part = _left(x, weight)[0][1].name
-        names = x, "int32", "float32", "int32", x, part, "int32", "float32"
+        parts, names = (left, (padded, np.dtype("int32")), (padded, np.dtype("float32"))), (x, "int32", "float32")
         flip = 128 if byte_tiles.group() == 4 and x.dtype is dtypes.int8 else 0
-        return self.launcher(tiled_linear, names, x, weight, (*out.shape, weight.shape[1], *attributes), FLIP=flip)
+        sizes = *out.shape, weight.shape[1], *attributes
+        return self.launcher(tiled_linear, (*names, "int32", x), parts, x, weight, sizes, FLIP=flip), parts
 
 
 class DynamicLinear(_ByteLayer):
@@ -362,37 +327,27 @@ class DynamicLinear(_ByteLayer):
     inputs, attributes = ("x", "weight", "scale", "bias"), ("last",)
     result, tile, tile_of_row = dtypes.float32, staticmethod(byte_floats), staticmethod(byte_float_row)
 
-    def packed_form(self) -> Op:
-        """See `_ByteLayer`."""
-        return packed_dynamic_linear
+    def prepack(self, arguments: tuple, attributes: tuple) -> Packing | None:
+        """Pack the weight."""
+        return _dynamic_packing if arguments[0].device.type == "cpu" else None
 
-    def parts(self, x: Layout, weight: Layout) -> tuple:
+    def tiles(self, x: Layout, weight: Layout, out: Layout, attributes: tuple) -> tuple:
         """See `_ByteLayer`."""
-        (left, padded), rows = _left(x, weight), x.shape[0]
-        number, real = np.dtype("int32"), np.dtype("float32")
-        return left, (padded, number), (padded, real), (padded, real), (rows, real), (2 * rows, number)
-
-    def tiles(self, x: Layout, weight: Layout, out: Layout, attributes: tuple) -> object:
-        """See `_ByteLayer`."""
-        part = _left(x, weight)[0][1].name
-        names = *["float32"] * 3, "int32", "float32", part, "int32", *["float32"] * 3, "int32"
+        (left, padded), rows, number, real = _left(x, weight), x.shape[0], np.dtype("int32"), np.dtype("float32")
+        parts = left, (padded, number), (padded, real), (padded, real), (rows, real), (2 * rows, number)
+        names, sizes = (*["float32"] * 3, "int32", "float32"), (*out.shape, weight.shape[1], *attributes)
         shift = 128 if byte_tiles.group() == 4 else 0
-        return self.launcher(dynamic_tiles, names, x, weight, (*out.shape, weight.shape[1], *attributes), SHIFT=shift)
+        return self.launcher(dynamic_tiles, names, parts, x, weight, sizes, SHIFT=shift), parts
 
 
 class _Packed:
     """A layer with a further input, the weight packed by `pack_bytes`, which the kernel reads."""
 
     takes = None  # the packed layout depends on the processor, so it is not saved in files
-    portable = False
+    portable = packs_weight = False
 
     def prepack(self, arguments: tuple, attributes: tuple) -> None:
         """The weight is packed already."""
-
-    def planned(self, x: Layout, weight: Layout, out: Layout, attributes: tuple) -> Plan:
-        """See `_ByteLayer`."""
-        run, scratch, parts = self.tiles(x, weight, out, attributes), x.device.backend.scratch, self.parts(x, weight)
-        return Plan(out, lambda x_data, _, *others: run(x_data, *others, *scratch(parts)))
 
 
 class PackedByteLinear(_Packed, ByteLinear):
@@ -410,3 +365,5 @@ class PackedDynamicLinear(_Packed, DynamicLinear):
 byte_linear, dynamic_linear = ByteLinear("byte_linear"), DynamicLinear("dynamic_linear")
 packed_byte_linear = PackedByteLinear("packed_byte_linear")
 packed_dynamic_linear = PackedDynamicLinear("packed_dynamic_linear")
+_byte_packing = Packing(1, pack_bytes, (), packed_byte_linear)
+_dynamic_packing = Packing(1, pack_bytes, (), packed_dynamic_linear)

@@ -16,7 +16,7 @@ from ...kernel import bind, build
 from ...kernel.any_size import for_all_sizes
 from ...kernel.language import bits32, float32, int64, parallel_range, uintp
 from ...kernel.library.panels import transpose
-from ...kernel.registers.primitives import sparse_batch, sparse_dots
+from ...kernel.registers.primitives.sparse import sparse_batch, sparse_dots
 from ...kernel.registers.sparse_rows import ROWS, VECTORS
 from ...kernel.registers.vectors import host
 from ...kernel.specialize import specialized

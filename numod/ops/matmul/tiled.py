@@ -16,7 +16,7 @@ from ...kernel.language import EPILOGUE, int64, parallel_range, uintp
 from ...kernel.library.panels import multiply_run, pack_columns, pack_rows
 from ...kernel.registers import dots, tiles
 from ...kernel.registers.vectors import Registers
-from ...kernel.registers.primitives import copy_line, dot_tile
+from ...kernel.registers.primitives.tiles import copy_line, dot_tile
 from ...kernel.specialize import specialized
 from .epilogue import Epilogue, without_epilogue
 from ..pointwise import broadcast_shapes, broadcast_strides

@@ -16,7 +16,7 @@ from ...kernel import bind, build
 from ...kernel.language import bits32, float32, float_of_bits32, floor, int32, int64, parallel_range, uint32, uintp
 from ...kernel.registers import limb_dots as limbs_of
 from ...kernel.registers.limb_dots import ROWS
-from ...kernel.registers.primitives import limb_dots, limb_dots4
+from ...kernel.registers.primitives.integers import limb_dots, limb_dots4
 from ...kernel.registers.vectors import host
 from ...kernel.scalar import scalar
 from ...kernel.specialize import specialized

@@ -13,20 +13,21 @@ from ...device.layout import layout
 from ...kernel import bind
 from ...kernel.language import bits32, float32, int32, uintp
 from ...kernel.registers import byte_tiles
-from ...kernel.registers.primitives import byte_float_row, byte_floats, gru_gates, lstm_gates
+from ...kernel.registers.primitives.cells import gru_gates, lstm_gates
+from ...kernel.registers.primitives.integers import byte_float_row, byte_floats
 from ...kernel.specialize import specialized
 from ..matmul.int8_linear import (
     float_of_order,
     nearest_integer,
     ordered,
     pack_bytes,
-    packed_size,
     packer,
     usable_scale,
     zero_point_of,
 )
 from .rnn_layer_kernels import do_nothing
 from ..op import Op, Packing, Plan, single_device
+from ..packed_weights import with_packed_weight
 
 
 def lstm_step(arrays, row, i, wide, size):
@@ -137,11 +138,7 @@ class DynamicLayer(Op):
 
     def prepack(self, arguments: tuple, attributes: tuple) -> Packing | None:
         """Pack the weight."""
-        return None if self.packed else Packing(1, pack_bytes, (), self.packed_form())
-
-    def packed_form(self) -> DynamicLayer:
-        """The op that takes the packed weight as its last input."""
-        return packed_dynamic_lstm if self.has_cell else packed_dynamic_gru
+        return None if self.packed else _lstm_packing if self.has_cell else _gru_packing
 
     def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
         layouts = dict(zip(self.inputs, arguments))
@@ -149,7 +146,7 @@ class DynamicLayer(Op):
         device, wide, (last, reverse) = single_device(self.name, list(arguments)), weight.shape[0], attributes
         group, panel, is_row = byte_tiles.group(), byte_tiles.shape().panel, batch == 1
         padded, real, number = -(-wide // panel) * panel, np.dtype("float32"), np.dtype("int32")
-        part = np.dtype("uint8" if group == 4 else "int16")
+        part = byte_tiles.number_type()
         scratch = {
             "left": (batch * -(-size // group) * group, part), "added": (padded, number), "scales": (padded, real),
             "shifts": (padded, real), "factors": (batch, real), "product": (batch * wide, real),
@@ -171,21 +168,16 @@ class DynamicLayer(Op):
         states = layout((x.shape[0], size), dtypes.float32, device)
         results = (states,) * len(self.outputs)
         numbers = x.shape[0] // batch, batch, size, last, int(reverse)
-        parts, memory = tuple(scratch.values()), device.backend.scratch
-        if self.packed:
-            return Plan(results, lambda x, _, *others: run(x, *others, *memory(parts), *numbers))
-        pack, pack_sizes = packer(weight)
-        parts = ((packed_size(*weight.shape), number), *parts)
+        parts = tuple(scratch.values())
 
-        def launch(x: object, weight: object, *others: object) -> None:
-            packed, *rest = memory(parts)
-            pack(weight, packed, *pack_sizes)
-            inputs, outputs = others[: -len(results)], others[-len(results) :]
-            run(x, *inputs, packed, *outputs, *rest, *numbers)
+        def launch(*arrays: object) -> None:
+            run(*arrays, *numbers)
 
-        return Plan(results, launch)
+        pack = None if self.packed else packer(weight)
+        return Plan(results, with_packed_weight(launch, lambda: parts, device, pack, len(results)))
 
 
 dynamic_lstm, dynamic_gru = DynamicLayer("dynamic_lstm", 4), DynamicLayer("dynamic_gru", 3)
 packed_dynamic_lstm = DynamicLayer("packed_dynamic_lstm", 4, packed=True)
 packed_dynamic_gru = DynamicLayer("packed_dynamic_gru", 3, packed=True)
+_lstm_packing, _gru_packing = (Packing(1, pack_bytes, (), op) for op in (packed_dynamic_lstm, packed_dynamic_gru))

@@ -18,7 +18,8 @@ from ...device import threads
 from ...device.layout import layout
 from ...kernel import bind
 from ...kernel.any_size import for_all_sizes
-from ...kernel.registers import primitives, tiles
+from ...kernel.registers import tiles
+from ...kernel.registers.primitives import tiles as tile_primitives
 from ...kernel.specialize import has, specialized
 from ..index.concat import cat
 from ..matmul.matmul import matmul
@@ -142,7 +143,7 @@ class Layer(Op):
         kinds = [f"{'int64' if name == 'counts' else dtype.storage.name}[]" for name in arrays]
         constants = (rows, len(counted), size, batch, int(reverse), int(keeps != [False]), padded)
         values = {name: value for name, value in self.cell.items() if has(self.kernel, name)}
-        tile = getattr(primitives, f"tile{height}x{panel // lanes}")
+        tile = getattr(tile_primitives, f"tile{height}x{panel // lanes}")
         source = specialized(self.kernel, arrays=arrays, ROWS=height, PANEL=panel, LANES=lanes, tile=tile, **values)
         useful_workers = batch // (2 * tiles.host().rows)  # workers with enough work
         work = rows * size * wide // 4 if useful_workers > 1 else 1

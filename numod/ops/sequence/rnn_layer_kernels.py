@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from ...kernel.language import int64, parallel_range, uintp
 from ...kernel.library.panels import pack_columns
-from ...kernel.registers.primitives import (
-    copy_line,
+from ...kernel.registers.primitives.cells import (
     gru_gates,
     gru_gate_gradients,
     lstm_gates,
@@ -15,6 +14,7 @@ from ...kernel.registers.primitives import (
     rnn_relu_gate_gradients,
     rnn_gate_gradients,
 )
+from ...kernel.registers.primitives.tiles import copy_line
 from ...kernel.scalar import scalar
 
 

@@ -156,6 +156,12 @@ def test_biases_that_do_not_fit_are_refused():
         layer(torch.randn(2, 8))
 
 
+def test_images_without_a_batch_are_refused():
+    x = torch.quantize_per_tensor(torch.randn(4, 6, 6), 0.03, 120, torch.quint8)
+    with pytest.raises(ValueError, match=r"Input shape must be `\(N, C, H, W\)`! Got \(4, 6, 6\)"):
+        Conv2d(4, 4, 3)(x)
+
+
 @pytest.mark.parametrize("groups, channels", [(1, 3), (1, 8), (4, 3), (4, 8)])
 def test_images_that_do_not_fit_are_refused(groups, channels):
     layer = Conv2d(4, 4, 3, groups=groups)

@@ -17,7 +17,7 @@ def chosen(monkeypatch):
     """Sparse products are always the faster ones; the list of packings that were chosen."""
     packings = []
 
-    def faster(layouts, weight, packing):
+    def faster(layouts, weight, packing, dense):
         packings.append(packing)
         return True
 
@@ -80,7 +80,8 @@ def test_the_faster_form_is_measured():
     weight = numod.zeros(256, 256)
     weight[::2, 3] = 1.0
     layouts = numod.ones(1, 256)._layout, weight._layout, type(None)
-    packing = sparsity.sparse_packing(numod.ops.matmul.matmul.linear, layouts, weight)
+    dense = numod.ops.matmul.matmul.linear.prepack(layouts, ())
+    packing = sparsity.sparse_packing(layouts, weight, dense)
     assert packing is None or packing.attributes == (sparse.capacity_of(weight.numpy()),)
     assert isinstance(sparsity._measured[(1, 256), (256, 256), sparse.capacity_of(weight.numpy())], bool)
 

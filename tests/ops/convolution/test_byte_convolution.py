@@ -5,7 +5,8 @@ import pytest
 
 import numod
 from numod.core.apply import apply
-from numod.kernel.registers import byte_tiles, primitives
+from numod.kernel.registers import byte_tiles
+from numod.kernel.registers.primitives import integers as primitives
 from numod.ops.convolution import int8
 from numod.ops.convolution.int8 import byte_convolution
 

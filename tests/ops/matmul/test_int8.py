@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import numod
-from numod.kernel import registers
+from numod.core.apply import apply
 from numod.kernel.registers import byte_tiles
+from numod.ops.matmul.int8 import ByteProduct
 
 SHAPES = [(1, 1, 1), (3, 5, 2), (17, 64, 49), (9, 131, 100), (40, 30, 48), (65, 258, 7)]
 
@@ -78,23 +79,8 @@ def test_words_follow_the_features():
     )
 
 
-def test_pairs_of_sixteen_bits_give_the_same(monkeypatch):
-    """The path of processors without VNNI, on this one."""
-    from numod.ops.matmul.int8 import ByteProduct
-
-    def forget() -> None:
-        byte_tiles.functions.cache_clear()
-        registers.functions.cache_clear()
-
-    monkeypatch.setattr(byte_tiles, "group", lambda: 2)
-    forget()
+@pytest.mark.usefixtures("without_vnni")
+def test_pairs_of_sixteen_bits_give_the_same():
     a, b = numod.tensor(_bytes((21, 67), "int8")), numod.tensor(_bytes((67, 60), "int8", 1))
-    from numod.core.apply import apply
-
-    try:
-        np.testing.assert_array_equal(
-            apply(ByteProduct("_int_mm_pairs"), (a, b)).numpy(), a.numpy().astype("int64") @ b.numpy().astype("int64")
-        )
-    finally:
-        monkeypatch.undo()
-        forget()
+    expected = a.numpy().astype("int64") @ b.numpy().astype("int64")
+    np.testing.assert_array_equal(apply(ByteProduct("_int_mm_pairs"), (a, b)).numpy(), expected)

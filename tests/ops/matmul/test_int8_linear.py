@@ -7,8 +7,6 @@ import pytest
 
 import numod
 from numod.core.apply import apply
-from numod.kernel import registers
-from numod.kernel.registers import byte_tiles
 from numod.ops.matmul import int8_linear
 
 SHAPES = [(1, 5, 3), (2, 4, 64), (7, 33, 70), (1, 256, 130), (40, 101, 64), (3, 0, 4), (0, 4, 4)]
@@ -93,22 +91,11 @@ def test_threads_share_it_alike():
     assert (results[0] == results[1]).all()
 
 
-def test_pairs_of_sixteen_bits_give_the_same(monkeypatch):
-    """The path of processors without VNNI, on this one."""
-
-    def forget() -> None:
-        byte_tiles.functions.cache_clear()
-        registers.functions.cache_clear()
-
-    monkeypatch.setattr(byte_tiles, "group", lambda: 2)
-    forget()
-    try:
-        inputs = static_inputs("int8", 21, 67, 60)
-        result = run(int8_linear.ByteLinear("byte_linear_pairs"), inputs, (0, -128, 127))
-        np.testing.assert_array_equal(result.numpy(), static_reference(*inputs, 0, -128, 127))
-    finally:
-        monkeypatch.undo()
-        forget()
+@pytest.mark.usefixtures("without_vnni")
+def test_pairs_of_sixteen_bits_give_the_same():
+    inputs = static_inputs("int8", 21, 67, 60)
+    result = run(int8_linear.ByteLinear("byte_linear_pairs"), inputs, (0, -128, 127))
+    np.testing.assert_array_equal(result.numpy(), static_reference(*inputs, 0, -128, 127))
 
 
 def test_frozen_programs_pack_the_weight_once():

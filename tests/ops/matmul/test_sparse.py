@@ -7,7 +7,8 @@ import pytest
 
 import numod
 from numod.core.apply import apply
-from numod.kernel.registers import primitives, sparse_rows
+from numod.kernel.registers import sparse_rows
+from numod.kernel.registers.primitives import sparse as primitives
 from numod.kernel.registers.vectors import host
 from numod.ops.matmul import sparse
 

@@ -62,7 +62,8 @@ def test_numbers_beyond_the_range_are_multiplied_as_floats(bits, value):
 
 @pytest.mark.parametrize("bits", [8, 4])
 def test_the_vector_form_is_the_plain_one(bits):
-    from numod.kernel.registers import limb_dots, primitives
+    from numod.kernel.registers import limb_dots
+    from numod.kernel.registers.primitives import integers as primitives
 
     limbs, starts = RANDOM.integers(-128, 128, (3, 128)).astype(np.int8).ravel(), np.array([5, -7, 11], np.int32)
     weight, out = RANDOM.integers(-128, 128, 128).astype(np.int8), np.zeros(1, np.float32)

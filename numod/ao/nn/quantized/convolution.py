@@ -104,14 +104,18 @@ class _QuantizedConv(QuantizedOutput):
                 "Could not run 'quantized::conv' with arguments from the 'CPU' backend: a quantized layer needs a "
                 "quantized input; put a QuantStub before it"
             )
-        if input._integers.ndim != len(self.kernel_size) + 2:
-            raise ValueError(f"Input shape must be `(N, C, {'L H W'[: 2 * len(self.kernel_size) - 1]})`!")
+        self._check_rank(input._integers)
         out = Quantizer(input._quantizer.dtype, per_tensor_affine, self.scale, self.zero_point)
         weight, bias = self._packed_params
         if uses_integers(input, weight) and self._has_integer_kernel():
             return self._by_integers(input, weight, bias, out)
         values = self._float_product(input.dequantize(), weight.dequantize(), bias)
         return out.quantize(F.relu(values) if self._then_relu else values)
+
+    def _check_rank(self, input: Tensor) -> None:
+        if input.ndim != len(self.kernel_size) + 2:
+            sizes = {1: "L", 2: "H, W", 3: "D, H, W"}[len(self.kernel_size)]
+            raise ValueError(f"Input shape must be `(N, C, {sizes})`! Got {tuple(input.shape)}")
 
     def _has_integer_kernel(self) -> bool:
         return len(self.kernel_size) < 3 and self.padding_mode == "zeros" and not isinstance(self.padding, str)
@@ -138,22 +142,19 @@ class _QuantizedConv(QuantizedOutput):
     @classmethod
     def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Any:
         """The quantized layer of a float layer, or of one for training, that observers have seen."""
-        scale, zero_point = observed(mod)
+        return cls._from_float(mod, use_precomputed_fake_quant, *observed(mod))
+
+    @classmethod
+    def _from_float(cls, mod: Module, use_precomputed_fake_quant: bool, scale: float, zero_point: int) -> Any:
         qconfig, layer = mod.qconfig, mod[0] if isinstance(mod, _FusedModule) else mod
         weight, bias = layer.fused_parameters() if hasattr(layer, "fused_parameters") else (layer.weight, layer.bias)
         observer = weight_observer(layer, qconfig, weight, use_precomputed_fake_quant)
         result = cls.__new__(cls)
         Module.__init__(result)
         result._take_settings(layer)
-        result.set_weight_bias(quantize_weight(weight.float(), observer), bias)
+        result.set_weight_bias(quantize_weight(weight.float(), observer), None if bias is None else bias.detach())
         result.set_output(scale, zero_point)
         return result
-
-
-def quantized_weight(mod: Module, use_precomputed_fake_quant: bool = False) -> QuantizedTensor:
-    """The weight of a float convolution as its QConfig wants it."""
-    observer = weight_observer(mod, mod.qconfig, mod.weight, use_precomputed_fake_quant)
-    return quantize_weight(mod.weight.float(), observer)
 
 
 class _QuantizedConvTranspose(_QuantizedConv):

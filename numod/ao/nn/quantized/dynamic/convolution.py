@@ -32,8 +32,7 @@ class _Dynamic:
         return f"DynamicQuantized{type(self).__name__}"
 
     def forward(self, input: Tensor, reduce_range: bool = True) -> Tensor:
-        if input.ndim != len(self.kernel_size) + 2:
-            raise ValueError(f"Input shape must be `({', '.join('NC' + 'DHW'[3 - len(self.kernel_size) :])})`!")
+        self._check_rank(input)
         weight, bias = self._packed_params
         rounded = quantize_per_tensor_dynamic(input.detach(), dtypes.quint8, reduce_range).dequantize()
         return self._float_product(rounded, weight.dequantize(), bias)
@@ -41,13 +40,7 @@ class _Dynamic:
     @classmethod
     def from_float(cls, mod: Any, use_precomputed_fake_quant: bool = False) -> Any:
         """The layer of a float one: `mod.qconfig` says how its weight is quantized."""
-        weight = static.quantized_weight(mod, use_precomputed_fake_quant)
-        result = cls.__new__(cls)
-        static.Module.__init__(result)
-        result._take_settings(mod)
-        result.set_weight_bias(weight, None if mod.bias is None else mod.bias.detach())
-        result.set_output(1.0, 0)
-        return result
+        return cls._from_float(mod, use_precomputed_fake_quant, 1.0, 0)
 
 
 class Conv1d(_Dynamic, static.Conv1d):

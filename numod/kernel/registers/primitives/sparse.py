@@ -1,0 +1,29 @@
+"""Products of sparse rows, in plain Python."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .. import sparse_rows
+from ..vectors import host
+
+
+def sparse_dots(values, v_at, columns, c_at, steps, x, x_at, out, out_at, valid):
+    """out (valid) = a group of sparse rows, one in each lane, times x."""
+    lanes = host().lanes(4)
+    numbers = values[v_at : v_at + steps * lanes].view(np.float32)
+    for row in range(min(valid, lanes)):
+        places = range(row, steps * lanes, lanes)
+        out[out_at + row] = sum(numbers[k] * x[x_at + int(columns[c_at + k])] for k in places)
+
+
+def sparse_batch(values, v_at, columns, c_at, steps, x, x_at, order, o_at, out, out_at):
+    """Rows `order` of out (..., width) = ROWS rows of a group of sparse rows times x (inner, width)."""
+    lanes = host().lanes(4)
+    width, numbers = sparse_rows.VECTORS * lanes, values[v_at:].view(np.float32)
+    for row in range(sparse_rows.ROWS):
+        for j in range(width):
+            places = range(row, steps * lanes, lanes)
+            out[out_at + int(order[o_at + row]) * width + j] = sum(
+                numbers[k] * x[x_at + int(columns[c_at + k]) * width + j] for k in places
+            )
