@@ -93,8 +93,7 @@ class Reduction(Op):
                     f"\"{self.name}\" not implemented for '{compute.short}'; take a part first, with .real, .imag or "
                     ".abs()"
                 )
-            if compute.kind == "w":
-                self._refuse_wide_unsigned((x, layout((), compute, x.device)))
+            self.refuse_wide_unsigned(compute)
             raise RuntimeError(
                 f"{self.name}(): could not infer output dtype. Input dtype must be either a floating point or complex "
                 f"dtype. Got: {(wanted or x.dtype).short}"
