@@ -37,7 +37,7 @@ from .create.legacy_constructors import (
     LongTensor,
     ShortTensor,
 )
-from .create.random import Generator, manual_seed
+from .create.generator import Generator, manual_seed
 from .create.ranges import arange, linspace, logspace, range
 from .tensor import Tensor
 from .create.values import as_tensor, from_numpy, tensor

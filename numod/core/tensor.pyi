@@ -10,7 +10,7 @@ from ..device.device import Device as _device
 from ..dtypes import dtype as _dtype
 from ..formats import layout as _layout, memory_format as _memory_format
 from . import return_types
-from .create.random import Generator
+from .create.generator import Generator
 
 class Tensor:
     """An n-dimensional array of one dtype on one device. Operations on it are recorded if it requires a gradient."""
@@ -197,6 +197,11 @@ class Tensor:
     @overload
     def bernoulli(self, p: _float, *, generator: Generator | None = None) -> Tensor:
         """1 with the probability given by each element, or `p` for all, else 0."""
+    def multinomial(self, num_samples: _int, replacement: _bool = False, *, generator: Generator | None = None) -> Tensor:
+        """Indices drawn with probabilities in proportion to a row of weights:"""
+
+    # ---- defined in core/create/random_fills.py
+
     def bernoulli_(self, p: _float = 0.5, *, generator: Generator | None = None) -> Tensor:
         """Fill with 1 with probability `p` (a number or a tensor), else 0."""
     def cauchy_(self, median: _float = 0, sigma: _float = 1, *, generator: Generator | None = None) -> Tensor:
@@ -207,8 +212,6 @@ class Tensor:
         """Fill with the number of trials until the first success of probability `p`."""
     def log_normal_(self, mean: _float = 1, std: _float = 2, *, generator: Generator | None = None) -> Tensor:
         """Fill with numbers whose logarithms are normal with this mean and standard deviation."""
-    def multinomial(self, num_samples: _int, replacement: _bool = False, *, generator: Generator | None = None) -> Tensor:
-        """Indices drawn with probabilities in proportion to a row of weights:"""
     def normal_(self, mean: _float = 0, std: _float = 1, *, generator: Generator | None = None) -> Tensor:
         """Fill with normal numbers."""
     @overload

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.create.random import Draw
+from ...core.create.generator import Draw
 from ...core.tensor import Tensor
 from ...core.convert.transfer import Move
 from ...device import Layout

@@ -14,7 +14,7 @@ from typing import Any
 
 from ... import dtypes
 from ...core import changes
-from ...core.create.random import Generator
+from ...core.create.generator import Generator
 from ...core.tensor import Tensor, fields_of
 from ...device.device import default_device, on_default_change
 from ...kernel import tensor_cores
