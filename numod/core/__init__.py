@@ -23,7 +23,7 @@ from . import methods, operators  # noqa: F401  they add the methods
 from .create.creation import empty, empty_like, eye, full, full_like, ones, ones_like, scalar_tensor, zeros, zeros_like
 from .convert.exchange import from_dlpack, to_dlpack
 from .create.memory import asarray, empty_permuted, empty_strided, from_file, frombuffer
-from .shape.shapes import cat, stack
+from .shape.joining import cat, stack
 from .index.indexing import getitem  # noqa: F401  adds indexing
 from .create.legacy_constructors import (
     BFloat16Tensor,
