@@ -97,13 +97,13 @@ class PlanTables:
         self.plain: dict[tuple, Plan] = {}
         self.general: dict[tuple, Plan] = {}
 
-    def of_mode(self) -> dict[tuple, Plan]:
+    def table_of_mode(self) -> dict[tuple, Plan]:
         """The table of the thread's mode."""
         return self.general if for_all_sizes.get() else self.plain
 
     def get(self, key: tuple) -> Plan | None:
         """The plan of a call, or None."""
-        return self.of_mode().get(key)
+        return self.table_of_mode().get(key)
 
 
 def _forget_plans() -> None:
@@ -301,7 +301,7 @@ class Op:
 
     def remember(self, key: tuple, plan: Plan) -> None:
         """Cache a complete plan: another thread may run it immediately."""
-        plans = self.tables.of_mode()
+        plans = self.tables.table_of_mode()
         if len(plans) >= PLAN_LIMIT:
             plans.clear()
         if plan.era == _era:

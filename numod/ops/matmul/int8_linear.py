@@ -295,7 +295,7 @@ class _ByteLayer(Op):
         return lambda *arrays: run(*arrays, *sizes, block, min(threads.get_num_threads(), panels))
 
 
-def _left(x: Layout, weight: Layout) -> tuple:
+def _word_rows(x: Layout, weight: Layout) -> tuple:
     """The scratch memory of x as rows of words, and the number of padded columns."""
     group, panel, (columns, inner) = byte_tiles.group(), byte_tiles.shape().panel, weight.shape
     count = x.shape[0] * -(-inner // group) * group
@@ -340,12 +340,12 @@ class ByteLinear(_ByteLayer):
 
     def parts(self, x: Layout, weight: Layout) -> tuple:
         """See `_ByteLayer`."""
-        left, padded = _left(x, weight)
+        left, padded = _word_rows(x, weight)
         return left, (padded, np.dtype("int32")), (padded, np.dtype("float32"))
 
     def tiles(self, x: Layout, weight: Layout, out: Layout, attributes: tuple) -> object:
         """See `_ByteLayer`."""
-        part = _left(x, weight)[0][1].name
+        part = _word_rows(x, weight)[0][1].name
         names = x, "int32", "float32", "int32", x, part, "int32", "float32"
         flip = 128 if byte_tiles.group() == 4 and x.dtype is dtypes.int8 else 0
         return self.launcher(tiled_linear, names, x, weight, (*out.shape, weight.shape[1], *attributes), FLIP=flip)
@@ -368,13 +368,13 @@ class DynamicLinear(_ByteLayer):
 
     def parts(self, x: Layout, weight: Layout) -> tuple:
         """See `_ByteLayer`."""
-        (left, padded), rows = _left(x, weight), x.shape[0]
+        (left, padded), rows = _word_rows(x, weight), x.shape[0]
         number, real = np.dtype("int32"), np.dtype("float32")
         return left, (padded, number), (padded, real), (padded, real), (rows, real), (2 * rows, number)
 
     def tiles(self, x: Layout, weight: Layout, out: Layout, attributes: tuple) -> object:
         """See `_ByteLayer`."""
-        part = _left(x, weight)[0][1].name
+        part = _word_rows(x, weight)[0][1].name
         names = *["float32"] * 3, "int32", "float32", part, "int32", *["float32"] * 3, "int32"
         shift = 128 if byte_tiles.group() == 4 else 0
         return self.launcher(dynamic_tiles, names, x, weight, (*out.shape, weight.shape[1], *attributes), SHIFT=shift)
