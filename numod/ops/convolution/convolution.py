@@ -175,7 +175,7 @@ class Convolution(Op):
         packs = supported and self._prefers_winograd(
             layout(result, first.dtype, first.device), x, weight, result, attributes[:4]
         )
-        return Packing(1, spread_weight, (), spread_convolution) if packs else None
+        return Packing(1, winograd_weight, (), winograd_convolution) if packs else None
 
     def with_epilogue(
         self,
@@ -211,7 +211,7 @@ class Convolution(Op):
         return lambda inputs, out, arrays, numbers: run(*inputs, out, *constants, *arrays, *epilogue.sizes(), *numbers)
 
 
-class SpreadWeight(Op):
+class WinogradWeight(Op):
     """A weight transformed for Winograd's method, ahead of the convolutions. The format depends on the processor."""
 
     inputs = ("weight",)
@@ -223,8 +223,8 @@ class SpreadWeight(Op):
         return Plan(layout((size,), weight.dtype, weight.device), run, constants)
 
 
-class SpreadConvolution(Convolution):
-    """`convolution` with a third input, the weight transformed by `spread_weight`."""
+class WinogradConvolution(Convolution):
+    """`convolution` with a third input, the weight transformed by `winograd_weight`."""
 
     differentiable = portable = False
 
@@ -246,8 +246,8 @@ def output_sizes(sizes: tuple, kernel: tuple, stride: tuple, padding: tuple, dil
 convolution = Convolution("convolution", ("x", "weight"), forward_direct)
 convolution_input = Convolution("convolution_input", ("d_out", "weight"), input_direct)
 convolution_weight = Convolution("convolution_weight", ("d_out", "x"), weight_direct)
-spread_weight = SpreadWeight("spread_weight")
-spread_convolution = SpreadConvolution("spread_convolution", ("x", "weight", "taps"), forward_direct)
+winograd_weight = WinogradWeight("winograd_weight")
+winograd_convolution = WinogradConvolution("winograd_convolution", ("x", "weight", "taps"), forward_direct)
 
 
 def _gradient(op: Convolution, *order: str) -> Callable:

@@ -245,7 +245,12 @@ def weight_transformer(weight: Layout) -> tuple[Callable, tuple, int]:
     blocks, taps_step, array = features // _FEATURES_PER_STEP, _taps_step(channels), f"{weight.storage.name}[]"
     source = specialized(transform_weight, FEATURES=_FEATURES_PER_STEP, LANES=_lanes())
     run = bind.launcher(
-        weight.device, "spread_weight", source, f"{array}, {array}, int64, int64, int64", weight.dtype, weight.size * 8
+        weight.device,
+        "winograd_weight",
+        source,
+        f"{array}, {array}, int64, int64, int64",
+        weight.dtype,
+        weight.size * 8,
     )
     return run, (blocks, channels, taps_step), 16 * blocks * taps_step
 
