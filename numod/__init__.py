@@ -17,11 +17,9 @@ from .core import methods as _methods, overrides as _overrides, return_types
 from .core.printing import get_printoptions, set_printoptions
 from .core.docstrings import attach as _attach_docstrings
 from .core.signatures import document as _document
+from .core.create.generator import default_generator, get_rng_state, initial_seed, seed, set_rng_state
 from .core.create.random import (
     bernoulli,
-    default_generator,
-    get_rng_state,
-    initial_seed,
     multinomial,
     normal,
     rand,
@@ -31,8 +29,6 @@ from .core.create.random import (
     randn,
     randn_like,
     randperm,
-    seed,
-    set_rng_state,
 )
 from .device import Size
 from .device.device import Device as device, default_device as get_default_device, set_default_device

@@ -127,9 +127,9 @@ from .backends.switches import get_float32_matmul_precision as get_float32_matmu
 from .backends.switches import get_num_interop_threads as get_num_interop_threads
 from .device.threads import get_num_threads as get_num_threads
 from .core.printing import get_printoptions as get_printoptions
-from .core.create.random import get_rng_state as get_rng_state
+from .core.create.generator import get_rng_state as get_rng_state
 from .nn.functional import group_norm as group_norm
-from .core.create.random import initial_seed as initial_seed
+from .core.create.generator import initial_seed as initial_seed
 from .autograd.anomaly import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
 from .autograd.anomaly import is_anomaly_enabled as is_anomaly_enabled
 from .amp.autocast import is_autocast_cache_enabled as is_autocast_cache_enabled
@@ -141,7 +141,7 @@ from .autograd.modes import is_inference_mode_enabled as is_inference_mode_enabl
 from .errors import is_warn_always_enabled as is_warn_always_enabled
 from .nn.functional import layer_norm as layer_norm
 from .serialization.checkpoint import load as load
-from .core.create.random import manual_seed as manual_seed
+from .core.create.generator import manual_seed as manual_seed
 from .core.create.random import normal as normal
 from .nn.functional import pairwise_distance as pairwise_distance
 from .nn.functional import pixel_shuffle as pixel_shuffle
@@ -154,7 +154,7 @@ from .core.quantized.functions import quantize_per_tensor_dynamic as quantize_pe
 from .nn.functional import rms_norm as rms_norm
 from .nn.functional import rrelu as rrelu
 from .serialization.checkpoint import save as save
-from .core.create.random import seed as seed
+from .core.create.generator import seed as seed
 from .autograd.anomaly import set_anomaly_enabled as set_anomaly_enabled
 from .amp.autocast import set_autocast_cache_enabled as set_autocast_cache_enabled
 from .amp.autocast import set_autocast_cpu_dtype as set_autocast_cpu_dtype
@@ -170,7 +170,7 @@ from .backends.switches import set_flush_denormal as set_flush_denormal
 from .backends.switches import set_num_interop_threads as set_num_interop_threads
 from .device.threads import set_num_threads as set_num_threads
 from .core.printing import set_printoptions as set_printoptions
-from .core.create.random import set_rng_state as set_rng_state
+from .core.create.generator import set_rng_state as set_rng_state
 from .errors import set_warn_always as set_warn_always
 from .paths.internal import sym_float as sym_float
 from .paths.internal import sym_int as sym_int

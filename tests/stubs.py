@@ -246,7 +246,7 @@ def tensor_stub() -> str:
     parts = [
         HEAD.replace("Callable, Sequence", "Callable, Iterator, Sequence").replace("overload", "Self, overload")
         + TYPES.format("..")
-        + "from . import return_types\nfrom .create.random import Generator\n\n"
+        + "from . import return_types\nfrom .create.generator import Generator\n\n"
     ]
     parts.append(
         "class Tensor:\n"

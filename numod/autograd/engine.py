@@ -164,7 +164,7 @@ def _batched(outputs: tuple, inputs: tuple, weights: tuple, **options: object) -
 
 def _map_rows(function: Callable, columns: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     """The function's results for each row of the tensors, stacked."""
-    from ..core.shape.shapes import stack
+    from ..core.shape.joining import stack
 
     return tuple(map(stack, zip(*[function(*row) for row in zip(*(column.unbind() for column in columns))])))
 

@@ -23,7 +23,7 @@ from . import methods, operators  # noqa: F401  they add the methods
 from .create.creation import empty, empty_like, eye, full, full_like, ones, ones_like, scalar_tensor, zeros, zeros_like
 from .convert.exchange import from_dlpack, to_dlpack
 from .create.memory import asarray, empty_permuted, empty_strided, from_file, frombuffer
-from .shape.shapes import cat, stack
+from .shape.joining import cat, stack
 from .index.indexing import getitem  # noqa: F401  adds indexing
 from .create.legacy_constructors import (
     BFloat16Tensor,
@@ -37,7 +37,7 @@ from .create.legacy_constructors import (
     LongTensor,
     ShortTensor,
 )
-from .create.random import Generator, manual_seed
+from .create.generator import Generator, manual_seed
 from .create.ranges import arange, linspace, logspace, range
 from .tensor import Tensor
 from .create.values import as_tensor, from_numpy, tensor

@@ -20,7 +20,7 @@ from .math import (
     special,
     statistics,
 )
-from .shape import arrangement, reshaping, shapes, triangles
+from .shape import arrangement, joining, parts, reshaping, shapes, triangles
 from . import attributes, queries
 from .linalg import contractions, decompositions, linear_algebra, low_rank, products
 from .convert import conversions
@@ -30,9 +30,9 @@ from .search import searching, sorting, uniqueness
 from .signal import spectrograms
 
 HOMES = (
-    elementwise, in_place, conversions, shapes, selection, reductions, products, queries, special, arithmetic,
-    arrangement, reshaping, scattering, cumulative, sorting, searching, uniqueness, statistics, attributes, distances,
-    triangles, contractions, decompositions, linear_algebra, norms, low_rank, sampling, windows, complexes,
+    elementwise, in_place, conversions, shapes, parts, joining, selection, reductions, products, queries, special,
+    arithmetic, arrangement, reshaping, scattering, cumulative, sorting, searching, uniqueness, statistics, attributes,
+    distances, triangles, contractions, decompositions, linear_algebra, norms, low_rank, sampling, windows, complexes,
     spectrograms,
 )  # fmt: skip
 for _home in HOMES[::-1]:  # if two files define a name, such as `norm`, that of the first file is public

@@ -10,7 +10,8 @@ from collections.abc import Callable
 
 from ..ops import quantize, special, table as t  # noqa: F401  quantize and special add their rows
 from . import functions as f, row_texts
-from .convert import transfer  # noqa: F401  transfer adds its methods
+from .convert import transfer  # noqa: F401  transfer and random_fills add their methods
+from .create import random_fills  # noqa: F401
 from .arguments import strict_of
 from .forms import checked, functional, in_place, row_function, unary, via_copy, view_copy, with_out
 from .tensor import Tensor

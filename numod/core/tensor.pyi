@@ -10,7 +10,7 @@ from ..device.device import Device as _device
 from ..dtypes import dtype as _dtype
 from ..formats import layout as _layout, memory_format as _memory_format
 from . import return_types
-from .create.random import Generator
+from .create.generator import Generator
 
 class Tensor:
     """An n-dimensional array of one dtype on one device. Operations on it are recorded if it requires a gradient."""
@@ -197,6 +197,11 @@ class Tensor:
     @overload
     def bernoulli(self, p: _float, *, generator: Generator | None = None) -> Tensor:
         """1 with the probability given by each element, or `p` for all, else 0."""
+    def multinomial(self, num_samples: _int, replacement: _bool = False, *, generator: Generator | None = None) -> Tensor:
+        """Indices drawn with probabilities in proportion to a row of weights:"""
+
+    # ---- defined in core/create/random_fills.py
+
     def bernoulli_(self, p: _float = 0.5, *, generator: Generator | None = None) -> Tensor:
         """Fill with 1 with probability `p` (a number or a tensor), else 0."""
     def cauchy_(self, median: _float = 0, sigma: _float = 1, *, generator: Generator | None = None) -> Tensor:
@@ -207,8 +212,6 @@ class Tensor:
         """Fill with the number of trials until the first success of probability `p`."""
     def log_normal_(self, mean: _float = 1, std: _float = 2, *, generator: Generator | None = None) -> Tensor:
         """Fill with numbers whose logarithms are normal with this mean and standard deviation."""
-    def multinomial(self, num_samples: _int, replacement: _bool = False, *, generator: Generator | None = None) -> Tensor:
-        """Indices drawn with probabilities in proportion to a row of weights:"""
     def normal_(self, mean: _float = 0, std: _float = 1, *, generator: Generator | None = None) -> Tensor:
         """Fill with normal numbers."""
     @overload
@@ -836,6 +839,43 @@ class Tensor:
 
     # ---- defined in core/shape/arrangement.py
 
+    def fliplr(self) -> Tensor:
+        """Left-right flip: dimension 1 in reverse order."""
+    def flipud(self) -> Tensor:
+        """Up-down flip: dimension 0 in reverse order."""
+    def repeat_interleave(self, repeats: Tensor | _int, dim: _int | None = None, *, output_size: _int | None = None) -> Tensor:
+        """Each element repeated `repeats` times (a number, or one per element) along a dimension, or flattened."""
+    def rot90(self, k: _int = 1, dims: Sequence[_int] | None = None) -> Tensor:
+        """Rotated k times by 90 degrees in the plane of two dimensions, from the first towards the second."""
+    @overload
+    def tile(self, dims: Sequence[_int]) -> Tensor:
+        """The tensor repeated along each dimension; with fewer repeats than dimensions, for the last dimensions."""
+    @overload
+    def tile(self, *dims: _int) -> Tensor:
+        """The tensor repeated along each dimension; with fewer repeats than dimensions, for the last dimensions."""
+
+    # ---- defined in core/shape/formats.py
+
+    def is_contiguous(self, memory_format: _memory_format = ...) -> _bool:
+        """Whether the elements lie in row-major order, or that of a memory format, without gaps."""
+
+    # ---- defined in core/shape/joining.py
+
+    @overload
+    def repeat(self, repeats: Sequence[_int]) -> Tensor:
+        """A copy repeated along each dimension (new ones in front)."""
+    @overload
+    def repeat(self, *repeats: _int) -> Tensor:
+        """A copy repeated along each dimension (new ones in front)."""
+
+    # ---- defined in core/shape/parts.py
+
+    def as_strided(self, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int | None = None) -> Tensor:
+        """A view of any sizes and strides over the storage. Raises RuntimeError if it would leave the storage."""
+    def chunk(self, chunks: _int, dim: _int = 0) -> tuple[Tensor, ...]:
+        """At most `chunks` parts of equal size, the last perhaps smaller; views."""
+    def diagonal(self, offset: _int = 0, dim1: _int = 0, dim2: _int = 1) -> Tensor:
+        """The diagonal of two dimensions, as the last dimension of a view."""
     @overload
     def dsplit(self, sections: _int) -> tuple[Tensor, ...]:
         """`tensor_split` along dimension 2."""
@@ -845,10 +885,6 @@ class Tensor:
     @overload
     def dsplit(self, *indices: _int) -> tuple[Tensor, ...]:
         """`tensor_split` along dimension 2."""
-    def fliplr(self) -> Tensor:
-        """Left-right flip: dimension 1 in reverse order."""
-    def flipud(self) -> Tensor:
-        """Up-down flip: dimension 0 in reverse order."""
     @overload
     def hsplit(self, sections: _int) -> tuple[Tensor, ...]:
         """`tensor_split` into columns: along dimension 1, or 0 of a vector."""
@@ -858,12 +894,14 @@ class Tensor:
     @overload
     def hsplit(self, *indices: _int) -> tuple[Tensor, ...]:
         """`tensor_split` into columns: along dimension 1, or 0 of a vector."""
+    def narrow(self, dim: _int, start: Tensor | _int, length: _int) -> Tensor:
+        """`length` elements of a dimension from `start` on."""
     def narrow_copy(self, dim: _int, start: _int, length: _int) -> Tensor:
         """A copy of `length` elements of a dimension from `start` on."""
-    def repeat_interleave(self, repeats: Tensor | _int, dim: _int | None = None, *, output_size: _int | None = None) -> Tensor:
-        """Each element repeated `repeats` times (a number, or one per element) along a dimension, or flattened."""
-    def rot90(self, k: _int = 1, dims: Sequence[_int] | None = None) -> Tensor:
-        """Rotated k times by 90 degrees in the plane of two dimensions, from the first towards the second."""
+    def select(self, dim: _int, index: _int) -> Tensor:
+        """One index of a dimension, which is removed; a view."""
+    def split(self, split_size: Any, dim: Any = 0) -> tuple[Tensor, ...]:
+        """Parts of a given size (the last may be smaller), or of several sizes, along a dimension; views."""
     def split_with_sizes(self, split_sizes: Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]:
         """Parts of the given sizes along a dimension; views."""
     @overload
@@ -875,12 +913,12 @@ class Tensor:
     @overload
     def tensor_split(self, sections: _int, dim: _int = 0) -> tuple[Tensor, ...]:
         """A number of nearly equal parts along a dimension, or the parts between indices; views."""
-    @overload
-    def tile(self, dims: Sequence[_int]) -> Tensor:
-        """The tensor repeated along each dimension; with fewer repeats than dimensions, for the last dimensions."""
-    @overload
-    def tile(self, *dims: _int) -> Tensor:
-        """The tensor repeated along each dimension; with fewer repeats than dimensions, for the last dimensions."""
+    def unbind(self, dim: _int = 0) -> tuple[Tensor, ...]:
+        """The slices along a dimension; views. Where gradients are recorded they cannot be written to."""
+    def unsafe_chunk(self, chunks: _int, dim: _int = 0) -> tuple[Tensor, ...]:
+        """The parts of `chunk`, as views that can be modified in place."""
+    def unsafe_split(self, split_size: _int, dim: _int = 0) -> tuple[Tensor, ...]:
+        """The parts of `split`, as views that can be modified in place."""
     def unsafe_split_with_sizes(self, split_sizes: Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]:
         """Parts of the given sizes, as views that autograd lets one write to."""
     @overload
@@ -892,11 +930,6 @@ class Tensor:
     @overload
     def vsplit(self, *indices: _int) -> tuple[Tensor, ...]:
         """`tensor_split` into rows: along dimension 0."""
-
-    # ---- defined in core/shape/formats.py
-
-    def is_contiguous(self, memory_format: _memory_format = ...) -> _bool:
-        """Whether the elements lie in row-major order, or that of a memory format, without gaps."""
 
     # ---- defined in core/shape/reshaping.py
 
@@ -955,18 +988,12 @@ class Tensor:
     @property
     def T(self) -> Tensor:
         """All dimensions in reverse order; a view."""
-    def as_strided(self, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int | None = None) -> Tensor:
-        """A view of any sizes and strides over the storage. Raises RuntimeError if it would leave the storage."""
     @overload
     def broadcast_to(self, size: Sequence[_int]) -> Tensor:
         """Expanded to a size."""
     @overload
     def broadcast_to(self, *size: _int) -> Tensor:
         """Expanded to a size."""
-    def chunk(self, chunks: _int, dim: _int = 0) -> tuple[Tensor, ...]:
-        """At most `chunks` parts of equal size, the last perhaps smaller; views."""
-    def diagonal(self, offset: _int = 0, dim1: _int = 0, dim2: _int = 1) -> Tensor:
-        """The diagonal of two dimensions, as the last dimension of a view."""
     @overload
     def expand(self, size: Sequence[_int], *, implicit: _bool = False) -> Tensor:
         """Dimensions of size 1 expanded without copying; -1 keeps a size."""
@@ -984,8 +1011,6 @@ class Tensor:
         """Dimensions moved to other positions, the others in their order; a view."""
     def movedim(self, source: _int | Sequence[_int], destination: _int | Sequence[_int]) -> Tensor:
         """Dimensions moved to other positions, the others in their order; a view."""
-    def narrow(self, dim: _int, start: Tensor | _int, length: _int) -> Tensor:
-        """`length` elements of a dimension from `start` on."""
     @overload
     def permute(self, dims: Sequence[_int]) -> Tensor:
         """Dimensions in the given order; a view."""
@@ -995,12 +1020,6 @@ class Tensor:
     def ravel(self) -> Tensor:
         """All elements in one dimension; a view only where they lie one after the other."""
     @overload
-    def repeat(self, repeats: Sequence[_int]) -> Tensor:
-        """A copy repeated along each dimension (new ones in front)."""
-    @overload
-    def repeat(self, *repeats: _int) -> Tensor:
-        """A copy repeated along each dimension (new ones in front)."""
-    @overload
     def reshape(self, shape: Sequence[_int]) -> Tensor:
         """The same elements in another shape; a view where possible. One size may be -1."""
     @overload
@@ -1008,10 +1027,6 @@ class Tensor:
         """The same elements in another shape; a view where possible. One size may be -1."""
     def reshape_as(self, other: Tensor) -> Tensor:
         """Reshaped to the shape of `other`."""
-    def select(self, dim: _int, index: _int) -> Tensor:
-        """One index of a dimension, which is removed; a view."""
-    def split(self, split_size: Any, dim: Any = 0) -> tuple[Tensor, ...]:
-        """Parts of a given size (the last may be smaller), or of several sizes, along a dimension; views."""
     @overload
     def squeeze(self, dim: _int | Sequence[_int]) -> Tensor:
         """Dimensions of size 1 removed, all or the given ones."""
@@ -1032,14 +1047,8 @@ class Tensor:
         """A matrix transposed; a vector or scalar as it is; a view."""
     def transpose(self, dim0: _int, dim1: _int) -> Tensor:
         """Two dimensions swapped; a view."""
-    def unbind(self, dim: _int = 0) -> tuple[Tensor, ...]:
-        """The slices along a dimension; views. Where gradients are recorded they cannot be written to."""
     def unflatten(self, dim: Any, sizes: Any) -> Tensor:
         """One dimension as several."""
-    def unsafe_chunk(self, chunks: _int, dim: _int = 0) -> tuple[Tensor, ...]:
-        """The parts of `chunk`, as views that can be modified in place."""
-    def unsafe_split(self, split_size: _int, dim: _int = 0) -> tuple[Tensor, ...]:
-        """The parts of `split`, as views that can be modified in place."""
     def unsqueeze(self, dim: _int) -> Tensor:
         """A dimension of size 1 inserted before `dim`."""
     def view_as(self, other: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ import math
 from ..core.create.creation import full
 from ..core.create.ranges import arange
 from ..core.create.random import Generator, randn, randperm
-from ..core.shape.shapes import cat, stack
+from ..core.shape.joining import cat, stack
 from ..core.tensor import Tensor
 from ..dtypes import int64
 

@@ -13,7 +13,7 @@ from math import prod
 
 from ..autograd import no_grad
 from ..core.create.creation import empty
-from ..core.shape.shapes import cat
+from ..core.shape.joining import cat
 from ..core.tensor import Tensor
 from .arguments import check_parts, check_same_dtype, check_tensor, check_tensors, member_group, root_of, sizes
 from .calls import ALL_GATHER, ALL_REDUCE, ALL_TO_ALL, BARRIER, BROADCAST, GATHER, REDUCE, REDUCE_SCATTER, SCATTER

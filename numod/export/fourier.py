@@ -15,7 +15,7 @@ import numpy as np
 from .. import dtypes
 from ..core.create.creation import empty
 from ..core.create.values import tensor
-from ..core.shape.shapes import cat
+from ..core.shape.joining import cat
 from ..core.tensor import Tensor
 from ..graph.capture.trace import trace
 from ..graph.ir.alias_analysis import copied

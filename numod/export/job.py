@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.create.random import _signed, default_generator, get_rng_state, set_rng_state
+from ..core.create.generator import _signed, default_generator, get_rng_state, set_rng_state
 from ..core.tensor import Tensor
 from ..device import ahead
 from ..graph.backend.executable import Executable

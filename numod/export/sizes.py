@@ -14,7 +14,7 @@ from threading import Lock
 from typing import Any
 
 from ..core.create.ranges import arange
-from ..core.create.random import Draw
+from ..core.create.generator import Draw
 from ..core.math.elementwise import allclose
 from ..core.tensor import Tensor
 from ..graph.capture.recorder import of_package

@@ -15,7 +15,7 @@ from typing import Any
 
 from ..autograd import no_grad
 from ..core.create.creation import full
-from ..core.create.random import get_rng_state, set_rng_state
+from ..core.create.generator import get_rng_state, set_rng_state
 from ..core.tensor import Tensor
 from ..dtypes import float64
 from ..graph.capture.trace import trace

@@ -26,7 +26,7 @@ _sizes: dict[str, tuple[int, float]] = {}  # the content of the file, for folder
 
 def written(folder: Folder, size: int, version: str) -> None:
     """Keep the bound after an entry of `size` bytes was written."""
-    now, limit, in_file = time.time(), config.cache_size(), _in_file(folder)
+    now, limit, in_file = time.time(), config.cache_size(), _size_in_file(folder)
     total, listed = in_file or _sizes.get(folder.path, (0, 0.0))
     is_due, is_large = abs(now - listed) > _DAY, in_file is not None
     if is_due:
@@ -42,7 +42,7 @@ def written(folder: Folder, size: int, version: str) -> None:
             folder.write(SIZE, f"{total} {listed:.0f}".encode())
 
 
-def _in_file(folder: Folder) -> tuple[int, float] | None:
+def _size_in_file(folder: Folder) -> tuple[int, float] | None:
     """(size, time of the last listing) in the folder's file; None without one."""
     try:
         total, listed = folder.read(SIZE, 100).split()

@@ -91,7 +91,7 @@ def build(
     with signals.waiting():
         with unforked:  # this imports Numba
             key = _key(backend.identity(), source, signature, parallel, fastmath, alone)
-        with _taken(_lock):
+        with _locked(_lock):
             if key not in _built:
                 kernel = Kernel(f"{name}_{key[:16]}", source, signature, parallel, key)
                 try:
@@ -109,7 +109,7 @@ def build(
 
 
 @contextmanager
-def _taken(lock: threading.RLock) -> Iterator[None]:
+def _locked(lock: threading.RLock) -> Iterator[None]:
     """Context that holds the lock. Another thread that builds a kernel is waited for."""
     if not lock.acquire(blocking=False):
         with Span("wait", "for another thread's kernel"):

@@ -61,7 +61,7 @@ class KernelCache:
         self, make: Callable[..., Callable], parts: tuple[tuple[bytes, tuple[str, ...]], ...], *names: str
     ) -> Callable:
         """Save new machine code and return its entry point."""
-        self._keep("code", parts, names)
+        self._write_entry("code", parts, names)
         return self._entry_point(make, parts, names)
 
     def text(self, make: Callable[[], str]) -> str:
@@ -74,7 +74,7 @@ class KernelCache:
         self.hit = text is not None
         if text is None:
             text = make()
-            self._keep("text", ((text.encode(), ()),))
+            self._write_entry("text", ((text.encode(), ()),))
         return text
 
     def _entry_point(
@@ -131,7 +131,9 @@ class KernelCache:
             return None
         return entry
 
-    def _keep(self, kind: str, parts: tuple[tuple[bytes, tuple[str, ...]], ...], names: tuple[str, ...] = ()) -> None:
+    def _write_entry(
+        self, kind: str, parts: tuple[tuple[bytes, tuple[str, ...]], ...], names: tuple[str, ...] = ()
+    ) -> None:
         """Write the entry. Warns once on failure, unless root filled the folder for users who only read it.
 
         Windows does not replace a file that another process has open; its content is equally valid.

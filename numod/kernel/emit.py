@@ -90,7 +90,7 @@ def pointwise(loop: Loop, classes: str, rank: int, flat: bool) -> tuple[str, str
         dense and flat and len(statements) <= UNROLLED_LINES and "[uintp(_index)] = " in statements[-1]
     ):  # more than a single element
         return "\n".join(
-            lines + _by_fours(statements, arrays, len(loop.outputs), loop.dtype.compute.itemsize > 4)
+            lines + _loop_by_fours(statements, arrays, len(loop.outputs), loop.dtype.compute.itemsize > 4)
         ) + "\n", ", ".join(types)
     if not flat:
         fixed = [line for line in statements if _is_fixed(line, places)]
@@ -104,7 +104,7 @@ def pointwise(loop: Loop, classes: str, rank: int, flat: bool) -> tuple[str, str
             for name, kind in places.items()
             if kind in _COSTLY_PATTERNS and is_costly(statements, kind)
         ]
-        head, indent, statements = _in_strips(head, indent, statements, loop.dtype.compute.itemsize > 4)
+        head, indent, statements = _split_into_strips(head, indent, statements, loop.dtype.compute.itemsize > 4)
     if not dense and any(re.search(r"\b_index\b", line) for line in statements):
         head.append(f"{indent}_index = {'_place' if flat else '_row * _n + _inner'}")
     source = "\n".join(lines + head + [indent + line for line in statements] + tail) + "\n"
@@ -194,7 +194,9 @@ def _words_drawn(statements: list[str], wide: bool, word: str) -> tuple[list[str
     return [_DRAW_PATTERN.sub(replacement, line) for line in statements], drawn
 
 
-def _in_strips(head: list[str], indent: str, statements: list[str], wide: bool) -> tuple[list[str], str, list[str]]:
+def _split_into_strips(
+    head: list[str], indent: str, statements: list[str], wide: bool
+) -> tuple[list[str], str, list[str]]:
     """Split a CPU's loop into strips if its body draws random numbers.
 
     Four neighbours share a block of random bits, which LLVM would compute for each of them.
@@ -226,7 +228,7 @@ def _in_strips(head: list[str], indent: str, statements: list[str], wide: bool) 
     )
 
 
-def several(name: str, loop: Loop, count: int, flat: bool) -> tuple[str, str]:
+def dense_loops(name: str, loop: Loop, count: int, flat: bool) -> tuple[str, str]:
     """Source and signature of `count` dense loops in one kernel, with different tensors and sizes but equal numbers.
 
     For many small tensors, whose launches cost more than their work. Arguments: the tensors of each loop, the numbers,
@@ -234,7 +236,7 @@ def several(name: str, loop: Loop, count: int, flat: bool) -> tuple[str, str]:
     """
     source, signature = pointwise(loop, "1" * sum(input.tensor for input in loop.inputs), 1, flat)
     source = source if flat else source.replace("parallel_range(", "range(")
-    one = f"{name}_{zlib.crc32(source.encode()):08x}"  # other dtypes need another name
+    loop_name = f"{name}_{zlib.crc32(source.encode()):08x}"  # other dtypes need another name
     names, types = source[len("def kernel(") : source.index("):")].split(", "), signature.split(", ")
     tensors = [k for k, type_ in enumerate(types) if type_.endswith("[]")]
     numbers = [k for k in range(len(types) - 1) if k not in tensors]
@@ -244,11 +246,11 @@ def several(name: str, loop: Loop, count: int, flat: bool) -> tuple[str, str]:
         [f"_of{number}_{names[k]}" for number in range(count) for k in tensors] + [names[k] for k in numbers] + sizes
     )
     lines = [
-        f"    {one}({', '.join(f'_of{number}_{argument}' if argument in per_loop else argument for argument in names)})"
+        f"    {loop_name}({', '.join(f'_of{number}_{name}' if name in per_loop else name for name in names)})"
         for number in range(count)
     ]
     kinds = [types[k] for k in tensors] * count + [types[k] for k in numbers] + ["int64"] * count
-    helper = "@shared_function\n" + source.replace("def kernel(", f"def {one}(", 1)
+    helper = "@shared_function\n" + source.replace("def kernel(", f"def {loop_name}(", 1)
     return f"{helper}\ndef kernel({', '.join(arguments)}):\n" + "\n".join(lines) + "\n", ", ".join(kinds)
 
 
@@ -283,7 +285,7 @@ def _dense_head(flat: bool) -> tuple[list[str], str, object, list[str]]:
 UNROLLED_LINES = 24
 
 
-def _by_fours(statements: list[str], arrays: list[str], stores: int, wide: bool) -> list[str]:
+def _loop_by_fours(statements: list[str], arrays: list[str], stores: int, wide: bool) -> list[str]:
     """A dense loop of GPU threads over four neighbouring elements at a time, by vector loads and stores.
 
     The four share a block of random bits. The last elements are processed one by one.
@@ -293,8 +295,8 @@ def _by_fours(statements: list[str], arrays: list[str], stores: int, wide: bool)
     read = [name for name in arrays if any(f"{name}[uintp(_index)]" in line for line in statements)]
     variables = "|".join({"_index", *(line.partition(" =")[0] for line in compute)})
 
-    def one(text: str, k: int) -> str:
-        return re.sub(rf"\b({variables})\b", rf"\1_{k}", at_once(text, k))
+    def numbered(text: str, k: int) -> str:
+        return re.sub(rf"\b({variables})\b", rf"\1_{k}", line_of_neighbour(text, k))
 
     lines = ["    _quarter = _n // 4", "    for _place in parallel_range(_quarter + 3):"]
     lines += ["        if _place < _quarter:", "            _index = uintp(4 * _place)"]
@@ -307,9 +309,9 @@ def _by_fours(statements: list[str], arrays: list[str], stores: int, wide: bool)
     ]
     if any(re.search(r"\b_index\b", re.sub(r"\[uintp\(_index\)\]", "", line)) for line in statements):
         lines += [f"            _index_{k} = 4 * _place + {k}" for k in range(4)]
-    lines += [f"            {one(line, k)}" for k in range(4) for line in compute]
+    lines += [f"            {numbered(line, k)}" for k in range(4) for line in compute]
     lines += [
-        f"            store_four({target}, _index, {', '.join(one(value, k) for k in range(4))})"
+        f"            store_four({target}, _index, {', '.join(numbered(value, k) for k in range(4))})"
         for target, value in writes
     ]
     return [
@@ -320,7 +322,7 @@ def _by_fours(statements: list[str], arrays: list[str], stores: int, wide: bool)
     ]
 
 
-def at_once(line: str, k: int) -> str:
+def line_of_neighbour(line: str, k: int) -> str:
     """A line of a loop's body that reads the variables of the k-th neighbours instead of elements of tensors."""
     return re.sub(r"\b(\w+)\[uintp\(_index\)\]", rf"_at{k}_\1", line)
 

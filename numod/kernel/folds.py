@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from ..dtypes import dtype as DType
-from .emit import UNROLLED_LINES, at_once, by_half_registers, dot, unravel
+from .emit import UNROLLED_LINES, line_of_neighbour, by_half_registers, dot, unravel
 from .expression import Expression
 from .library.cuda_block import joining_threads
 from .writer import Input, Writer, cast, literal, load, number_type, stored
@@ -104,7 +104,7 @@ def rows(
         lines += [f"                for _inner in range(_low, _high - {ROWS_AHEAD - 1}, {ROWS_AHEAD}):"]
         lines += [f"                    _at{k}_x = x[uintp({step} + {k} * _stride_x)]" for k in range(ROWS_AHEAD)]
         lines += [
-            " " * 20 + at_once(line, k)
+            " " * 20 + line_of_neighbour(line, k)
             for k in range(ROWS_AHEAD)
             for line in _folded(fold, "uintp(_index)", "_part", fold.dtype)
         ]
@@ -227,7 +227,7 @@ def _thread_totals(fold: Fold, inputs: tuple[Input, ...], base: str, threads: in
                     f"uintp({base}_inner + {4 * threads * run}))"
                 )
         lines.append(f"    _part = {cast(fold.dtype, literal(fold.identity))}")
-        lines += ["    " + at_once(line, k) for k in range(4 * runs) for line in vector_lines]
+        lines += ["    " + line_of_neighbour(line, k) for k in range(4 * runs) for line in vector_lines]
         lines += ["    " + line for line in _combined(fold, "_total", "_part", fold.wide)]
     return [
         *lines,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from ..core.shape.shapes import stack
+from ..core.shape.joining import stack
 from ..core.tensor import Tensor
 from ..nn import Module
 from .events import Callback

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ..core.tensor import Tensor
-from ..core.shape.shapes import cat, stack
+from ..core.shape.joining import cat, stack
 from ..dtypes import float64, int64
 from ..nn import functional as F
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from .. import nn
 from ..autograd import no_grad
-from ..core.shape.shapes import cat
+from ..core.shape.joining import cat
 from ..nn import functional as F
 from ..utils.data import default_collate
 from .dataloaders import moved_to

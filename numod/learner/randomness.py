@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ..core.create.random import Generator, get_rng_state, set_rng_state
+from ..core.create.generator import Generator, get_rng_state, set_rng_state
 
 
 def random_state(*loaders: Any) -> dict[str, Any]:

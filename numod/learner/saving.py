@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import nn
 from ..core.create.values import from_numpy
-from ..core.shape.shapes import cat
+from ..core.shape.joining import cat
 from ..export import export as export_program
 from ..export import load as load_program
 from ..export import save as save_program

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..autograd import no_grad
 from ..core.create.creation import full
-from ..core.shape.shapes import cat
+from ..core.shape.joining import cat
 from ..core.tensor import Tensor
 from . import normalization
 from .module import Module

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.create.random import get_rng_state, set_rng_state
+from ..core.create.generator import get_rng_state, set_rng_state
 from ..core.create.values import tensor
 from ..core.tensor import Tensor
 from ..export.program import ExportedProgram

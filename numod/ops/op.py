@@ -68,7 +68,7 @@ def _count_planning(change: int) -> None:
 
 def _exchange_tables() -> None:
     for op in every_op():
-        op.plans = op.plans_by_mode if _planning else op.plain_plans
+        op.plans = op.tables if _planning else op.tables.plain
 
 
 def _enter_child() -> None:
@@ -84,24 +84,26 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_enter_child)
 
 
-class PlansByMode:
-    """An op's plans while a thread plans for all sizes. Each thread finds those of its own mode.
+class PlanTables:
+    """An op's plans: `plain` ones, and `general` ones for all sizes.
 
-    Otherwise `Op.plans` is the plain table: a lookup of the mode in every call would slow down dispatch.
+    While a thread plans for all sizes, dispatch reads these tables, and each thread finds the plans of its own mode.
+    Otherwise it reads `plain`: a lookup of the mode in every call would slow it down.
     """
 
     __slots__ = ("plain", "general")
 
-    def __init__(self, plain: dict[tuple, Plan], general: dict[tuple, Plan]) -> None:
-        self.plain, self.general = plain, general
+    def __init__(self) -> None:
+        self.plain: dict[tuple, Plan] = {}
+        self.general: dict[tuple, Plan] = {}
 
-    def of_mode(self) -> dict[tuple, Plan]:
+    def table_of_mode(self) -> dict[tuple, Plan]:
         """The table of the thread's mode."""
         return self.general if for_all_sizes.get() else self.plain
 
     def get(self, key: tuple) -> Plan | None:
         """The plan of a call, or None."""
-        return self.of_mode().get(key)
+        return self.table_of_mode().get(key)
 
 
 def _forget_plans() -> None:
@@ -227,11 +229,10 @@ class Op:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.plain_plans: dict[tuple, Plan] = {}
-        self.plans_by_mode = PlansByMode(self.plain_plans, {})
-        self.plans: dict[tuple, Plan] | PlansByMode  # what dispatch reads
+        self.tables = PlanTables()
+        self.plans: dict[tuple, Plan] | PlanTables  # what dispatch reads
         with _planning_changes:
-            self.plans = self.plans_by_mode if _planning else self.plain_plans
+            self.plans = self.tables if _planning else self.tables.plain
             _ops[id(self)] = self
         self.backward_plans: dict[tuple[int, int], BackwardPlan] = {}
 
@@ -280,7 +281,9 @@ class Op:
         """Prepare and complete a plan."""
         arguments, era = tuple(arguments), _era
         if not self.wide_unsigned:
-            self._refuse_wide_unsigned((*arguments, *into))
+            for argument in (*arguments, *into):
+                if isinstance(argument, Layout):
+                    self.refuse_wide_unsigned(argument.dtype)
         plan = self.prepare_into(arguments, attributes, into, over) if into else self.prepare(arguments, attributes)
         plan.era = era
         plan.sort_arguments(arguments)
@@ -289,17 +292,16 @@ class Op:
             plan.launch = None if plan.launch is None else nothing_to_do
         return plan
 
-    def _refuse_wide_unsigned(self, layouts: tuple) -> None:
-        for argument in layouts:
-            if isinstance(argument, Layout) and argument.dtype.kind == "w":
-                raise NotImplementedError(
-                    f"\"{self.name}\" not implemented for '{argument.dtype.short}'; convert first, for example with "
-                    ".to(numod.int64)"
-                )
+    def refuse_wide_unsigned(self, dtype: dtypes.dtype) -> None:
+        """Raise NotImplementedError for uint16, uint32 and uint64."""
+        if dtype.kind == "w":
+            raise NotImplementedError(
+                f"\"{self.name}\" not implemented for '{dtype.short}'; convert first, for example with .to(numod.int64)"
+            )
 
     def remember(self, key: tuple, plan: Plan) -> None:
         """Cache a complete plan: another thread may run it immediately."""
-        plans = self.plans_by_mode.of_mode()
+        plans = self.tables.table_of_mode()
         if len(plans) >= PLAN_LIMIT:
             plans.clear()
         if plan.era == _era:
@@ -307,7 +309,7 @@ class Op:
 
     def forget(self, key: tuple | None = None) -> None:
         """Drop a cached plan, or all."""
-        for plans in (self.plain_plans, self.plans_by_mode.general):
+        for plans in (self.tables.plain, self.tables.general):
             if key is None:
                 plans.clear()
             else:
@@ -315,7 +317,7 @@ class Op:
 
     def cached_plans(self) -> list[Plan]:
         """All cached plans."""
-        return [*self.plain_plans.values(), *self.plans_by_mode.general.values()]
+        return [*self.tables.plain.values(), *self.tables.general.values()]
 
     def check(self, arguments: tuple, attributes: tuple, sizes: dict) -> str | None:
         """The error of a call that fits `takes`, whose names have these `sizes`; None if the call is valid."""

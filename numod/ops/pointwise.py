@@ -391,7 +391,7 @@ def plan_loop(
     operands = [*tensors, *results]
     work = prod(shape)
     if work == 0:
-        return _nothing, ()
+        return _launch_nothing, ()
     counts = any(input.integer for input in loop.inputs)  # the loop index must be the position in row-major order
     if all(
         (operand.dense if counts else operand.packed)
@@ -400,7 +400,7 @@ def plan_loop(
         for operand in operands
     ):
         classes, sizes, steps = "1" * len(operands), [work], []
-    elif work >= transpose_copy.MIN_SIZE and not counts and (launch := _after_transpositions(*problem)):
+    elif work >= transpose_copy.MIN_SIZE and not counts and (launch := _transposing_launcher(*problem)):
         return launch, ()
     else:
         order = range(len(shape))
@@ -419,7 +419,7 @@ def plan_loop(
     return bind.launcher(device, name, source, signature, loop.dtype, work), constants
 
 
-def _after_transpositions(
+def _transposing_launcher(
     loop: writer.Loop,
     name: str,
     device: object,
@@ -463,7 +463,7 @@ def _source(loop: writer.Loop, classes: str, rank: int, on_gpu: bool) -> tuple[s
     return emit.pointwise(loop, classes, rank, on_gpu)
 
 
-def _nothing(*arguments: object) -> None:
+def _launch_nothing(*arguments: object) -> None:
     """The launcher of an empty loop."""
 
 

@@ -59,7 +59,7 @@ class Update(Op):
             for tensor in member
         )
         if count > 1 and small and len(set(loops)) == len(set(devices)) == 1:
-            source, signature = emit.several(self.name, loops[0], count, on_gpu)
+            source, signature = emit.dense_loops(self.name, loops[0], count, on_gpu)
             work = max(member[0].size for member in members) if on_gpu else 1
             launch = bind.launcher(devices[0], f"{self.name}_{count}", source, signature, loops[0].dtype, work)
             return Plan(into[0], launch, tuple(member[0].size for member in members))

@@ -10,7 +10,7 @@ from typing import Any
 
 from .. import distributed as dist
 from ..autograd import no_grad
-from ..core.shape.shapes import cat
+from ..core.shape.joining import cat
 from ..core.tensor import Tensor
 from ..distributed.group import NOT_INITIALIZED
 from ..errors import name_only

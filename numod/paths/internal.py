@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..core.overrides import DisableTorchFunction, DisableTorchFunctionSubclass, _disabled_torch_function_impl  # noqa: F401
-from ..core.create.random import Generator as Generator
+from ..core.create.generator import Generator as Generator
 from ..core.tensor import Tensor
 from ..device.device import Device
 from ..device.layout import Size as Size
-from ..core.create.random import default_generator  # noqa: F401
+from ..core.create.generator import default_generator  # noqa: F401
 from ..errors import LinAlgError as _LinAlgError  # noqa: F401
 from ..formats import layout as layout
 from ..dtypes import dtype as DType

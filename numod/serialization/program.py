@@ -28,7 +28,7 @@ from typing import Any, NoReturn
 
 from .. import dtypes, ops
 from ..core import return_types
-from ..core.create.random import Draw, default_generator
+from ..core.create.generator import Draw, default_generator
 from ..core.tensor import Tensor, wrap
 from ..device import Layout, Size
 from ..device.device import Device

@@ -17,7 +17,7 @@ import numpy as np
 
 from ..autograd import no_grad
 from ..core.create.values import from_numpy
-from ..core.shape.shapes import cat
+from ..core.shape.joining import cat
 from ..core.tensor import Tensor
 from .progress import progress as progress_line
 

@@ -19,7 +19,7 @@ from ..autograd import enable_grad, engine, is_grad_enabled, no_grad
 from ..autograd.tape import Node
 from ..core import overrides
 from ..core.apply import state
-from ..core.create.random import default_generator
+from ..core.create.generator import default_generator
 from ..core.extensions import extensions
 from ..core.tensor import Tensor
 

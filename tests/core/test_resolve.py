@@ -72,6 +72,6 @@ def test_plans_are_dropped_when_the_default_dtype_changes(monkeypatch):
     monkeypatch.setattr(op, "prepare", prepare)
     try:
         x.floor()
-        assert not any(x._layout in key for key in op.plain_plans)
+        assert not any(x._layout in key for key in op.tables.plain)
     finally:
         numod.set_default_dtype(numod.float32)

@@ -31,8 +31,8 @@ Update Scatter""".split()
 COMPOSED = "Attention AttentionGradient Layer LinearGradient".split()  # of the ops above, where they are not on the CPU
 # chosen for tensors there
 CPU = """ByteLinear DynamicLayer DynamicLinear Nll NllGradient PackByteFilters PackBytes PackColumns PackSparse
-PackedByteConvolution PackedByteLinear PackedDynamicLinear PackedLinear PackedMatmul SparseLinear SpreadConvolution
-SpreadWeight""".split()
+PackedByteConvolution PackedByteLinear PackedDynamicLinear PackedLinear PackedMatmul SparseLinear WinogradConvolution
+WinogradWeight""".split()
 ALWAYS = "Move View ViewAsDtype Fused Closed".split()  # no kernel of their own
 NO_KERNEL = ["eig"]  # factorizations
 GPU = numod.device("cuda:0")

@@ -404,7 +404,7 @@ def test_order(kind: dtypes.dtype, compiled: list[str]) -> None:
     if shutil.which("ptxas"):
         # three blocks on a multiprocessor
         assert all(spilled(text) == 0 and (".target sm_75" in text or used(text) <= 80) for text in digits)
-    sort._by_rows(on_gpu(7, 500, dtype=kind), 500, 0)
+    sort._launch_by_rows(on_gpu(7, 500, dtype=kind), 500, 0)
     topk.select.prepare((on_gpu(7, 5, dtype=kind),), (2, 1, True, topk.FIRST))
     for op in (scan.cumprod, scan.cummax, scan.cummin):
         op.prepare((on_gpu(7, 5, dtype=kind),), (0,))

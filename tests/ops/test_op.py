@@ -20,7 +20,7 @@ def in_thread(function: object) -> None:
 
 
 def tables(op: Op) -> tuple[dict, dict]:
-    return op.plain_plans, op.plans_by_mode.general
+    return op.tables.plain, op.tables.general
 
 
 def test_a_thread_beside_one_that_plans_for_all_sizes_has_its_own_plans() -> None:
@@ -54,14 +54,14 @@ def test_threads_may_plan_for_all_sizes_at_the_same_time() -> None:
         assert not plain and len(general) == 1
         in_thread(x.cosh)  # the other thread has ended, this one has not
         assert len(plain) == len(general) == 1
-    assert all(op.plans is op.plain_plans for op in every_op())
+    assert all(op.plans is op.tables.plain for op in every_op())
 
 
 def test_an_op_that_is_created_meanwhile_keeps_them_apart() -> None:
     with planning_for_all_sizes():
         op = Op("new")
-        assert op.plans is op.plans_by_mode
-    assert op.plans is op.plain_plans
+        assert op.plans is op.tables
+    assert op.plans is op.tables.plain
 
 
 def test_a_deep_copy_of_an_op_is_the_op() -> None:  # its plans are dropped and exchanged with those of all ops
@@ -83,7 +83,7 @@ def test_a_forked_process_does_not_count_threads_that_it_does_not_have() -> None
     thread.start()
     started.wait()
     if not (child := os.fork()):
-        os._exit(0 if all(op.plans is op.plain_plans for op in every_op()) else 1)
+        os._exit(0 if all(op.plans is op.tables.plain for op in every_op()) else 1)
     finished.set()
     thread.join()
     assert os.waitpid(child, 0)[1] == 0

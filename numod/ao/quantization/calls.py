@@ -15,7 +15,7 @@ from typing import Any
 
 from ...autograd import no_grad
 from ...core import Tensor, overrides
-from ...core.create.random import get_rng_state, set_rng_state
+from ...core.create.generator import get_rng_state, set_rng_state
 from ...core.overrides import TorchFunctionMode
 from ...nn.module import Module
 from .graph_patterns import ALIASES, MATCHED, is_leaf

@@ -8,7 +8,7 @@ from ...ops import sampling
 from ..apply import apply
 from ..shape.arrangement import broadcast_tensors
 from ..math.elementwise import contiguous
-from .random import Generator, draw_for
+from .generator import Generator, draw_for
 from ..math.reductions import sum as total
 from ..tensor import Tensor
 

@@ -24,7 +24,8 @@ from ..math.in_place import memory_of
 from ..create.ranges import arange
 from ..resolve import resolved
 from .selection import _places_of, check_bounds, index_select, read, write
-from ..shape.shapes import expand, flatten, reshape, select, unsqueeze
+from ..shape.parts import select
+from ..shape.shapes import expand, flatten, reshape, unsqueeze
 from ..tensor import Tensor
 from ..create.values import as_tensor, tensor
 

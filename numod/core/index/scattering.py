@@ -30,7 +30,8 @@ from .selection import (
     scatter_add_,
     write,
 )
-from ..shape.shapes import as_strided, diagonal, expand, narrow, ravel, reshape, select
+from ..shape.parts import as_strided, diagonal, narrow, select
+from ..shape.shapes import expand, ravel, reshape
 from ..tensor import Tensor
 
 BOTH = """

@@ -19,7 +19,9 @@ from ..create.creation import constant, full, zeros
 from ..math.elementwise import contiguous, copy_, to
 from ..math.in_place import memory_of
 from ..resolve import resolved
-from ..shape.shapes import channels_last_order, expand, memory_order, narrow, permute, reshape, select, stack, unsqueeze
+from ..shape.joining import stack
+from ..shape.parts import narrow, select
+from ..shape.shapes import channels_last_order, expand, memory_order, permute, reshape, unsqueeze
 from ..tensor import Tensor, wrap
 
 BOTH = "flip roll gather index_select masked_select nonzero argwhere=nonzero"

@@ -16,7 +16,8 @@ from ..apply import apply
 from ..math.elementwise import contiguous, to
 from .products import add_product, bmm, matmul, mm_, mv, outer
 from ..math.reductions import sum as total
-from ..shape.shapes import diagonal, expand, in_shape, permute, reshape
+from ..shape.parts import diagonal
+from ..shape.shapes import expand, in_shape, permute, reshape
 from ..tensor import Tensor
 
 BOTH = "inner kron cross addmv addr baddbmm addbmm ger=outer"

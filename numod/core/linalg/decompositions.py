@@ -19,7 +19,8 @@ from ..math.elementwise import contiguous
 from .products import matmul
 from ..create.ranges import arange
 from ..math.reductions import any_ as any_of
-from ..shape.shapes import expand, reshape, stack, unsqueeze
+from ..shape.joining import stack
+from ..shape.shapes import expand, reshape, unsqueeze
 from ..tensor import Tensor
 from ..shape.triangles import tril, triu
 

@@ -23,7 +23,8 @@ from ..math.norms import tolerances
 from .products import matmul
 from ..create.ranges import arange
 from ..index.selection import gather
-from ..shape.shapes import diagonal as any_diagonal, expand, movedim, reshape, squeeze, unsqueeze
+from ..shape.parts import diagonal as any_diagonal
+from ..shape.shapes import expand, movedim, reshape, squeeze, unsqueeze
 from ..search.sorting import sort
 from ..tensor import Tensor
 

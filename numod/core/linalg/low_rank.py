@@ -13,7 +13,7 @@ from ..math.norms import matrix_norm, vector_norm
 from .products import matmul
 from ..create.random import randn
 from ..math.reductions import mean
-from ..shape.shapes import cat
+from ..shape.joining import cat
 from ..tensor import Tensor
 
 FUNCTIONS = "svd_lowrank pca_lowrank lobpcg"

@@ -12,7 +12,8 @@ from ..apply import state
 from ..listeners import active_listeners, listeners, notify_copied
 from .elementwise import copy_
 from ..linalg.products import dot
-from ..shape.shapes import stack, transpose
+from ..shape.joining import stack
+from ..shape.shapes import transpose
 from ..extensions import extensions
 from ..tensor import Tensor, wrap
 

@@ -14,7 +14,9 @@ from .. import return_types
 from ..apply import apply
 from .elementwise import contiguous, to
 from .reductions import sum as total
-from ..shape.shapes import cat, movedim, narrow, unsqueeze
+from ..shape.joining import cat
+from ..shape.parts import narrow
+from ..shape.shapes import movedim, unsqueeze
 from ..tensor import Tensor
 
 BOTH = "cumsum cumprod cummax cummin logcumsumexp diff"

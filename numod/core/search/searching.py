@@ -19,7 +19,9 @@ from ..create.creation import full, ones, scalar_tensor, zeros
 from ..math.elementwise import contiguous, to
 from ..create.ranges import linspace
 from ..index.selection import check_bounds, observed_total
-from ..shape.shapes import cat, narrow, reshape, squeeze
+from ..shape.joining import cat
+from ..shape.parts import narrow
+from ..shape.shapes import reshape, squeeze
 from .sorting import sort
 from ..tensor import Tensor
 from ..create.values import tensor

@@ -20,7 +20,8 @@ from ..create.creation import full
 from ..math.elementwise import contiguous, masked_fill
 from ..math.reductions import amax
 from ..index.selection import gather
-from ..shape.shapes import memory_order, narrow, permute, reshape, squeeze, transpose, unsqueeze
+from ..shape.parts import narrow
+from ..shape.shapes import memory_order, permute, reshape, squeeze, transpose, unsqueeze
 from ..tensor import Tensor
 
 BOTH = "sort argsort msort topk kthvalue median nanmedian mode"

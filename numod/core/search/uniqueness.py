@@ -9,7 +9,8 @@ from ..apply import apply, without_derivative
 from ..create.creation import zeros
 from ..math.elementwise import contiguous
 from ..create.ranges import arange
-from ..shape.shapes import narrow, reshape, transpose
+from ..shape.parts import narrow
+from ..shape.shapes import reshape, transpose
 from .sorting import argsort, sort
 from ..tensor import Tensor
 

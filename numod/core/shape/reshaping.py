@@ -1,6 +1,6 @@
 """Tensors that change their own shape, strides or memory (t_, squeeze_, resize_, set_), and views in another dtype.
 
-Views that are new tensors: `shapes`.
+Views that are new tensors: `shapes` and `parts`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ...dtypes import dtype as DType
 from ...errors import normalize_dim
 from ...ops import view as v
 from .. import changes, row_texts
-from . import shapes
+from . import parts, shapes
 from ..apply import apply, state
 from ..resolve import refuse_floats
 from ..tensor import Tensor
@@ -57,7 +57,7 @@ def _becomes(function: Callable) -> Callable:
 
 
 t_in_place, transpose_, squeeze_, unsqueeze_, as_strided_ = map(
-    _becomes, (shapes.t_, shapes.transpose, shapes.squeeze, shapes.unsqueeze, shapes.as_strided)
+    _becomes, (shapes.t_, shapes.transpose, shapes.squeeze, shapes.unsqueeze, parts.as_strided)
 )
 swapaxes_ = _becomes(shapes.swapaxes)
 
@@ -195,7 +195,7 @@ def set_(
         raise RuntimeError(f"Could not set tensor of type {source.dtype} to a tensor of type {self.dtype}")
     if size is not None:
         stride = stride or layout(tuple(size), self.dtype, self.device).strides
-        source = shapes.as_strided(source.detach(), size, stride, storage_offset)
+        source = parts.as_strided(source.detach(), size, stride, storage_offset)
     self.data = source
     return self
 

@@ -11,7 +11,8 @@ from ..apply import apply
 from ..create.creation import default_device, factory
 from ..math.elementwise import contiguous
 from ..math.reductions import sum as total
-from .shapes import diagonal as _diagonal, movedim
+from .parts import diagonal as _diagonal
+from .shapes import movedim
 from ..tensor import Tensor
 
 BOTH = "tril triu diag diag_embed diagflat trace"

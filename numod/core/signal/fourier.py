@@ -20,7 +20,8 @@ from ..create.creation import factory, zeros
 from ..math.elementwise import contiguous, to
 from ..create.ranges import arange
 from ..index.selection import roll
-from ..shape.shapes import cat, narrow
+from ..shape.joining import cat
+from ..shape.parts import narrow
 from ..tensor import Tensor
 
 NAMES = """fft ifft rfft irfft hfft ihfft fft2 ifft2 rfft2 irfft2 hfft2 ihfft2 fftn ifftn rfftn irfftn hfftn

@@ -11,7 +11,8 @@ from .fourier import fft, ifft, irfft, rfft
 from ..create.ranges import arange
 from ..shape.reshaping import unfold
 from ..index.selection import index_select
-from ..shape.shapes import pad_constant, reshape, transpose
+from ..shape.joining import pad_constant
+from ..shape.shapes import reshape, transpose
 from ..tensor import Tensor
 
 BOTH = "stft istft"

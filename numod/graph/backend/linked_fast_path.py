@@ -13,7 +13,7 @@ from typing import Any
 from ...core import apply as dispatch
 from ...core.listeners import listeners
 from ...core import changes
-from ...core.create.random import Draw
+from ...core.create.generator import Draw
 from ...core.tensor import DataVersionCounter, Tensor
 from ...device import Storage
 from ...device.storage import address

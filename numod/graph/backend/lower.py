@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.create.random import Draw
+from ...core.create.generator import Draw
 from ...core.tensor import Tensor
 from ...core.convert.transfer import Move
 from ...device import Layout
@@ -252,7 +252,7 @@ class _Lowering:
         size = (len(step.inputs) - (len(recorded) if numbers is None else 0)) // max(count, 1)
         for first in range(0, count, step.op.together):
             members = step.inputs[first * size : min(first + step.op.together, count) * size]
-            layouts = [_in_pairs(self.result.layouts[member]) for member in members]
+            layouts = [_layout_in_pairs(self.result.layouts[member]) for member in members]
             spans = [self.result.places[member].pairs() for member in members]
             kinds = [*layouts, *[float if isinstance(value, float) else int for value in values]]
             written = [spans[k + position] for k in range(0, len(members), size) for position in step.op.positions]
@@ -324,7 +324,7 @@ class _Lowering:
         return Span(self.scratch[id(argument)][0])
 
 
-def _in_pairs(layout: Layout) -> Layout:
+def _layout_in_pairs(layout: Layout) -> Layout:
     """The layout of a complex tensor viewed as real numbers, as optimizers update it; other layouts unchanged."""
     return as_real.prepare((layout,), ()).layout if layout.dtype.is_complex else layout
 

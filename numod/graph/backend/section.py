@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.create.random import Draw
+from ...core.create.generator import Draw
 from ...core.tensor import Tensor
 from ...device import Storage, progress
 from ...device.storage import address

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...core import apply as dispatch
-from ...core.create.random import Draw, Generator, default_generator
+from ...core.create.generator import Draw, Generator, default_generator
 from ...core.tensor import Tensor
 from ..guards.snapshot import compare
 from ..guards.state_visitor import Entry, StateVisitor, identical_objects

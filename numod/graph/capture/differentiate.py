@@ -32,7 +32,7 @@ def differentiate(recorder: Recorder, inputs: tuple[Tensor, ...], outputs: Any) 
     numbers = {id(tensor): number for number, tensor in enumerate(inputs)}
     targets = [numbers.get(id(leaf), leaf) for leaf in leaves]
     differentiated = [recorder.values.by_tensor[id(result)] for result in results]
-    return gradients, Tape(boundary, differentiated, targets, *_dependence(results, leaves))
+    return gradients, Tape(boundary, differentiated, targets, *_dependencies_of_results(results, leaves))
 
 
 def _differentiable(recorder: Recorder, inputs: tuple[Tensor, ...], outputs: Any) -> list[Tensor]:
@@ -72,7 +72,7 @@ def _leaves(results: list[Tensor], inputs: tuple[Tensor, ...]) -> list[Tensor] |
     return list(leaves.values())
 
 
-def _dependence(
+def _dependencies_of_results(
     results: list[Tensor], leaves: list[Tensor]
 ) -> tuple[list[set[int]], list[set[int]], list[set[int]], bool]:
     """How results, by number, depend on leaves and on each other.

@@ -17,7 +17,7 @@ import numpy as np
 from ... import errors
 from ...core.listeners import active_listeners, listeners
 from ...core.convert.transfer import Move
-from ...core.create.random import Draw
+from ...core.create.generator import Draw
 from ...core.tensor import Tensor
 from ...device import Storage
 from ...ops import table

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from ...core import apply as dispatch
 from ...core.convert.transfer import peek
-from ...core.create.random import Draw
+from ...core.create.generator import Draw
 from ...core.tensor import Tensor
 from ...ops import table
 from ...ops.pointwise import Pointwise

@@ -77,15 +77,15 @@ class ViewCopies:
         """Turn the copies, and views of them, into the views of eager mode, for a recording that is not used."""
         for view_copy in self.copies:
             former = view_copy.copy._storage
-            _become(view_copy.copy, view_copy.view, view_copy.source)
+            _become_view(view_copy.copy, view_copy.view, view_copy.source)
             for step in steps:
                 if isinstance(step, Step) and step.op.is_view and values.storage(step.results[0]) is former:
                     base = values.tensor(step.inputs[0])
                     view = partial(dispatch.apply, step.op, (base,), step.attributes)
-                    _become(values.tensor(step.results[0]), view, base)
+                    _become_view(values.tensor(step.results[0]), view, base)
 
 
-def _become(tensor: Tensor, make_view: Callable[[], Tensor], source: Tensor) -> None:
+def _become_view(tensor: Tensor, make_view: Callable[[], Tensor], source: Tensor) -> None:
     """Turn a tensor into a view of `source`. It has a gradient function if both require gradients or neither does."""
     with set_grad_enabled(dispatch.state.grad_enabled and tensor.requires_grad is source.requires_grad):
         view = make_view()

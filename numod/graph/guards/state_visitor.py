@@ -14,7 +14,7 @@ from typing import Any
 
 from ... import dtypes
 from ...core import changes
-from ...core.create.random import Generator
+from ...core.create.generator import Generator
 from ...core.tensor import Tensor, fields_of
 from ...device.device import default_device, on_default_change
 from ...kernel import tensor_cores
@@ -102,7 +102,7 @@ class StateVisitor:
     def _names(self, prefix: str, function: Callable, depth: int) -> Iterator[Entry]:
         for _, owner, name, value in names_of(function):
             if isinstance(owner, (types.CellType, dict)):
-                yield from self._at(owner, name, prefix + name, value, depth)
+                yield from self._entries_at(owner, name, prefix + name, value, depth)
             else:
                 yield from self._entries_of(prefix + name, value, depth)
 
@@ -110,7 +110,7 @@ class StateVisitor:
         """Whether the value at a place is an argument. It does not call `__hash__` of a user's key of other holders."""
         return id(holder) in self._excluded_holders and (id(holder), key) in self.excluded
 
-    def _at(self, holder: Any, key: Any, name: str, value: Any, depth: int) -> Iterator[Entry]:
+    def _entries_at(self, holder: Any, key: Any, name: str, value: Any, depth: int) -> Iterator[Entry]:
         """The entries of the value at a place."""
         if not self._is_excluded(holder, key):
             if stands_for_numbers(value) or can_be_state(value):
@@ -177,11 +177,11 @@ class StateVisitor:
             if is_fixed:
                 yield from self._entries_of(item_name, item, depth - 1)
             else:
-                yield from self._at(value, key, item_name, item, depth - 1)
+                yield from self._entries_at(value, key, item_name, item, depth - 1)
 
     def _attributes(self, name: str, value: Any, depth: int) -> Iterator[Entry]:
         for key, attribute in objects.attributes(value).items():
-            yield from self._at(value, objects.place_of(value, key), f"{name}.{key}", attribute, depth - 1)
+            yield from self._entries_at(value, objects.place_of(value, key), f"{name}.{key}", attribute, depth - 1)
 
     def _tensor(self, name: str, tensor: Tensor, depth: int) -> Iterator[Entry]:
         """The entries of a tensor: the object itself, its memory, layout, history and hooks."""
@@ -220,7 +220,7 @@ class StateVisitor:
             elif module._parameters.get(key, module) is not attribute:
                 if callable(attribute):
                     yield f"{name}.{key}", "is", attribute
-                yield from self._at(module, key, f"{name}.{key}", attribute, depth - 1)
+                yield from self._entries_at(module, key, f"{name}.{key}", attribute, depth - 1)
 
     def _optimizer(self, name: str, optimizer: Any) -> Iterator[Entry]:
         """Flags of its groups, the parameters, and tensors of its state.
@@ -241,7 +241,7 @@ class StateVisitor:
                 if key == "params":
                     yield f"{name}: parameters of group {k}", "equal", len(setting)
                     for n, parameter in enumerate(setting):
-                        yield from self._again(f"{name}: parameter {n} of group {k}", parameter)
+                        yield from self._entries_again(f"{name}: parameter {n} of group {k}", parameter)
                 elif type(setting) is LazyScalar:
                     self.places.append((group, key, setting))
                 elif isinstance(setting, (bool, type(None), str)):
@@ -252,9 +252,9 @@ class StateVisitor:
             yield f"{name}.state[{n}]", "state", state
             for key, value in state.items():
                 if issubclass(type(value), Tensor):
-                    yield from self._again(f"{name}.state[{n}][{key!r}]", value)
+                    yield from self._entries_again(f"{name}.state[{n}][{key!r}]", value)
 
-    def _again(self, name: str, tensor: Tensor) -> Iterator[Entry]:
+    def _entries_again(self, name: str, tensor: Tensor) -> Iterator[Entry]:
         """The entries of a tensor, even if it was visited before."""
         self.seen.discard(id(tensor))
         yield from self._entries_of(name, tensor, 1)

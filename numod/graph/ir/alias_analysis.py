@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...core.create.random import Draw
+from ...core.create.generator import Draw
 from ...core.convert.transfer import Move
 from ...device import Layout
 from ...ops.update import Update

@@ -14,7 +14,7 @@ from typing import Any
 from ...autograd import no_grad
 from ...core import apply as dispatch
 from ...core.create.creation import empty
-from ...core.create.random import Draw
+from ...core.create.generator import Draw
 from ...core.tensor import Tensor
 from ...core.updates import apply_updates
 from ...core.convert.transfer import Move

@@ -16,7 +16,7 @@ from ...kernel import writer
 from ...kernel.any_size import for_all_sizes
 from ...kernel.expression import Call, Constant, Expression, Formula, Symbol, as_expression
 from ...ops import table
-from ...ops.convolution.convolution import convolution, spread_convolution
+from ...ops.convolution.convolution import convolution, winograd_convolution
 from ...ops.matmul.matmul import linear, matmul, packed_linear, packed_matmul
 from ...ops.op import Op, Plan
 from ...ops.pointwise import Pointwise, plan_loop
@@ -171,7 +171,7 @@ def makes_product(step: Step | Check, layouts: dict[Value, Layout]) -> bool:
     Products of small matrices use kernels without an epilogue; convolutions always support one.
     """
     return is_pure(step) and (
-        step.op in (convolution, spread_convolution)
+        step.op in (convolution, winograd_convolution)
         or step.op in (matmul, linear, packed_matmul, packed_linear)
         and is_large(layouts[step.results[0]])
     )

@@ -133,8 +133,8 @@ def whole_power(x, y):
 def whole_quotient(x, y):
     """Quotient of integers rounded towards minus infinity; 0 if the divisor is 0 (the caller checks that).
 
-    Without branches and integer divisions, so that vector registers do it: the quotient of floats is off by at most
-    2^12, that of the rest, which wraps to the right one, by two, or by one the other way.
+    Has no branches and no integer division, so that loops are vectorised. The float64 quotient is off by at most 2^12. The
+    remainder, correct modulo 2^64, is divided likewise: then the quotient is at most two too large, or one too small.
     """
     x, y = int64(x), int64(y)
     divisor = y if y != 0 else int64(1)

@@ -215,7 +215,7 @@ def complex_asinh(x):
 def complex_atanh(x):
     """The principal inverse hyperbolic tangent, computed in the first quadrant; the signs are those of x."""
     a, b = fabs(x.real), fabs(x.imag)
-    if a > 1e18 or b > 1e18:  # pi / 2 i + 1 / x, where squares may overflow
+    if a > 1e18 or b > 1e18:  # squares may overflow: atanh(x) = i pi / 2 + 1 / x to rounding
         length = hypot(a, b)
         real_part, imaginary = (
             a / length / length if length < real(1e400) else real(0.0),

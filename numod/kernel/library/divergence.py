@@ -65,7 +65,7 @@ def softplus_rise(x, y):
 def logit_divergence(x, y):
     """The divergence of Bernoulli distributions with logits x and y.
 
-    It is symmetric in the signs, so that the smaller probability is computed with.
+    Negating both logits does not change it, so the smaller probability is used.
     """
     if x == y:
         return 0.0
@@ -91,7 +91,7 @@ def geometric_rise(x, y):
 def geometric_divergence(x, y):
     """The divergence of geometric distributions with logits x and y.
 
-    It is the divergence of Bernoulli distributions over the probability of success.
+    It is the divergence of the Bernoulli distributions, divided by the probability of success.
     """
     if x >= -40.0:
         return logit_divergence(x, y) * (1.0 + exp(-x))

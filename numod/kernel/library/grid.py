@@ -134,7 +134,7 @@ def copy_to_grid(
                                 s_h * width,
                                 shape.stack * shape.grid_w,
                             )
-                            # the elements that may be written beyond a line: `room`, and `less` for each further line
+                            # `split` may write `room` elements beyond the first line, and `less` fewer for each further line
                             room, less = (
                                 (end - at, shape.grid_w) if shape.stack == 1 else ((shape.stack - n) * shape.grid_w, 0)
                             )
@@ -223,7 +223,7 @@ def pack_taps(weight, base, features, channels, taps, panels, at, rows, tile_row
                             + (tile_rows * begin + tile_row * tap_count) * features
                             + feature * tap_count
                         )
-                        if tap_count == taps:  # in order
+                        if tap_count == taps:  # a single phase has the taps in order
                             for j in range(taps):
                                 panels[uintp(target + j)] = weight[uintp(source + j)]
                         else:

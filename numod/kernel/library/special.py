@@ -102,7 +102,7 @@ def zeta(s, q):
         return 1e400
     if s != floor(s):
         return 1e400 - 1e400
-    # 1 - part would have lost the digits of a small q
+    # not 1 - part: if q is small, part has lost its last digits
     negative = zeta_above(s, -floor(-q) - q) - zeta_above(s, 1.0 - q)
     return zeta_above(s, part) + (negative if s == 2.0 * floor(0.5 * s) else -negative)
 
@@ -131,8 +131,9 @@ def excess(x):
 
 @wide_scalar
 def gamma_density(a, x):
-    """x^a exp(-x) / gamma(a + 1); for a large a by Stirling's series, so that nothing large cancels, but where x is far
-    below it.
+    """x^a exp(-x) / gamma(a + 1).
+
+    For large a, unless x is far below it, by Stirling's series, in which no large terms cancel.
     """
     if a > 140.0 or (a >= 20.0 and x > 0.5 * a):
         y = 1.0 / (a * a)

@@ -201,7 +201,7 @@ class _Search:
         return self.w.ir.Constant(self.numbers, [number] * self.count)
 
     def worst(self) -> object:
-        """The value that no element is worse than."""
+        """The neutral value: every element is at least as extreme."""
         if self.is_float:
             return self.w.ir.Constant(self.w.element, float("inf" if self.least else "-inf"))
         bits = 8 * self.w.size

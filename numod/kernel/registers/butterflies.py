@@ -38,8 +38,8 @@ def functions() -> dict[str, Callable]:
         "rows_out": (f"{parts}, n, x[x_at], step, real scale", _rows_out),
         "columns_out": (f"{parts}, n, x[x_at], step, real scale", _columns_out),
         "stage": (f"{parts}, roots[], {results}, radix, m, run, turn", _stage),
-        "to_half": (f"{parts}, roots[], {results}, n", functools.partial(_half, True)),
-        "from_half": (f"{parts}, roots[], {results}, n", functools.partial(_half, False)),
+        "to_half": (f"{parts}, roots[], {results}, n", functools.partial(_emit_half, True)),
+        "from_half": (f"{parts}, roots[], {results}, n", functools.partial(_emit_half, False)),
     }  # fmt: skip
     return {
         name: primitive(name, arguments, emit, shared=name == "stage") for name, (arguments, emit) in emitters.items()
@@ -125,7 +125,13 @@ def emit_stage(
             inputs = [
                 [w.load(part, source, t, (w.number(j), b.mul(m, run))) for part in (re, im)] for j in range(radix)
             ]
-            outputs = _of_four(b, inputs) if radix == 4 else _of_two(b, inputs) if radix == 2 else _of_odd(w, inputs)
+            outputs = (
+                _transform_of_four(b, inputs)
+                if radix == 4
+                else _transform_of_two(b, inputs)
+                if radix == 2
+                else _transform_of_odd(w, inputs)
+            )
             for j, (x, y) in enumerate(outputs):
                 if j:
                     wr, wi = twiddles[j - 1]
@@ -140,26 +146,26 @@ def emit_stage(
     w.loop(0, m, 1, [], block)
 
 
-def _of_two(b: object, inputs: list) -> list:
+def _transform_of_two(b: object, inputs: list) -> list:
     first, second = inputs
     return [[b.fadd(x, y) for x, y in zip(first, second)], [b.fsub(x, y) for x, y in zip(first, second)]]
 
 
-def _of_four(b: object, inputs: list) -> list:
-    even, difference = _of_two(b, inputs[::2])
-    odd, (x, y) = _of_two(b, inputs[1::2])
+def _transform_of_four(b: object, inputs: list) -> list:
+    even, difference = _transform_of_two(b, inputs[::2])
+    odd, (x, y) = _transform_of_two(b, inputs[1::2])
     rotated = [y, b.fneg(x)]  # times -i
-    (zero, two), (one, three) = _of_two(b, [even, odd]), _of_two(b, [difference, rotated])
+    (zero, two), (one, three) = _transform_of_two(b, [even, odd]), _transform_of_two(b, [difference, rotated])
     return [zero, one, two, three]
 
 
-def _of_odd(w: Writer, inputs: list) -> list:
+def _transform_of_odd(w: Writer, inputs: list) -> list:
     """A transform of odd length n. Result j is x[0] + the sum over k of cos(2 pi j k / n) (x[k] + x[n - k])
     - i sin(2 pi j k / n) (x[k] - x[n - k]); result n - j has + i.
     """
     b, n, first = w.builder, len(inputs), inputs[0]
     constant = lambda value: w.ir.Constant(w.vector, [value] * w.lanes)  # noqa: E731
-    pairs = [(_of_two(b, [inputs[k], inputs[n - k]])) for k in range(1, n // 2 + 1)]
+    pairs = [(_transform_of_two(b, [inputs[k], inputs[n - k]])) for k in range(1, n // 2 + 1)]
     results = [
         [functools.reduce(b.fadd, [first[part], *(even[part] for even, _ in pairs)]) for part in range(2)],
         *[None] * (n - 1),
@@ -181,7 +187,7 @@ def _of_odd(w: Writer, inputs: list) -> list:
     return results
 
 
-def _half(
+def _emit_half(
     forward: bool, w: Writer, re: object, im: object, roots: object, to_re: object, to_im: object, n: object
 ) -> None:
     """Write to_half or from_half: even - i w odd, or even + i conj(w) odd, with w = exp(-pi i k / n),

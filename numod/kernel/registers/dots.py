@@ -42,7 +42,7 @@ def emit_tile(rows, w, a, a_row, b, b_row, depth, out, out_row, valid, wide):
     """Write dot_tile. Missing rows and columns repeat the last one."""
     left = [w.at(a, (a_row, w.within(i, valid))) for i in range(rows)]
     right = [w.at(b, (b_row, w.within(j, wide))) for j in range(COLUMNS)]
-    sums = _along(w, left, right, depth)
+    sums = _lane_sums(w, left, right, depth)
     totals = [across(w, sums[k : k + w.lanes]) for k in range(0, len(sums), w.lanes)]
     target = Writer(w.builder, w.element, COLUMNS)
     mask = target.first(wide)
@@ -60,14 +60,16 @@ def emit(w, a, a_step, x, depth, out, count):
 
     def group(j: object, _: list) -> list:
         last = w.offset(count, -1)
-        sums = _along(w, [x], [w.at(a, (w.lesser(w.offset(j, lane), last), a_step)) for lane in range(w.lanes)], depth)
+        sums = _lane_sums(
+            w, [x], [w.at(a, (w.lesser(w.offset(j, lane), last), a_step)) for lane in range(w.lanes)], depth
+        )
         w.store(across(w, sums), out, j, mask=w.first(w.builder.sub(count, j)))
         return []
 
     w.loop(0, count, w.lanes, [], group)
 
 
-def _along(w: Writer, left: list, right: list, depth: object) -> list:
+def _lane_sums(w: Writer, left: list, right: list, depth: object) -> list:
     """Write the loop along rows: per lane, the sums of products of each row of `left` with each row of `right`."""
     builder = w.builder
 

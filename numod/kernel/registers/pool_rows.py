@@ -127,11 +127,11 @@ class _Fold:
             return []
 
         single_slab = builder.icmp_signed("==", slabs, w.number(1))
-        self.by_count(
+        self.fold_by_count(
             lines, single_slab, lambda line_count: w.loop(0, n, w.lanes, [], functools.partial(register, line_count))
         )
 
-    def by_count(self, count: object, simple: object, write: Callable, known: tuple[int, ...] = (2, 3)) -> None:
+    def fold_by_count(self, count: object, simple: object, write: Callable, known: tuple[int, ...] = (2, 3)) -> None:
         """Write a fold of `count` lines or taps.
 
         Unrolled by `write(count)` if the count is `known` and `simple` holds, else as a loop by `write(None)`.
@@ -145,7 +145,7 @@ class _Fold:
             with unrolled:
                 write(known[0])
             with otherwise:
-                self.by_count(count, simple, write, known[1:])
+                self.fold_by_count(count, simple, write, known[1:])
 
     def windows(self, source, where, step, taps, target, indices, n, sizes, factor, stride):
         """Write fold_windows (see `functions`). `stride` is a Python number or an int64 value."""
@@ -177,7 +177,7 @@ class _Fold:
             return []
 
         neighbours = builder.icmp_signed("==", step, w.number(1))
-        self.by_count(
+        self.fold_by_count(
             taps, neighbours, lambda tap_count: w.loop(0, n, w.lanes, [], functools.partial(register, tap_count))
         )
 

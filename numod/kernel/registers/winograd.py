@@ -51,13 +51,13 @@ def functions() -> dict[str, Callable]:
         "transform_pixels": primitive(
             "transform_pixels",
             "x[at], line, out[out_at], out_step, step, n",
-            functools.partial(_emit_pixels, 4, _of_elements),
+            functools.partial(_emit_pixels, 4, _transformed_elements),
             shared=True,
         ),
         "transform_outputs": primitive(
             "transform_outputs",
             "x[at], line, out[out_at], out_step, step, n",
-            functools.partial(_emit_pixels, 2, _of_outputs),
+            functools.partial(_emit_pixels, 2, _transformed_gradients),
             shared=True,
         ),
         "combine_taps": primitive(
@@ -72,13 +72,13 @@ def _both_axes(transform: Callable, w: Writer, square: list) -> list[list]:
     return list(zip(*map(along, zip(*map(along, square)))))
 
 
-def _of_elements(w: Writer, d: tuple) -> list:
+def _transformed_elements(w: Writer, d: tuple) -> list:
     """B' d for four elements along one axis."""
     add, subtract = w.builder.fadd, w.builder.fsub
     return [subtract(d[0], d[2]), add(d[1], d[2]), subtract(d[2], d[1]), subtract(d[1], d[3])]
 
 
-def _of_taps(w: Writer, g: tuple) -> list:
+def _transformed_taps(w: Writer, g: tuple) -> list:
     """G g for three taps along one axis."""
     half, outer = w.splat(w.ir.Constant(w.element, 0.5)), w.builder.fadd(g[0], g[2])
     return [
@@ -88,19 +88,19 @@ def _of_taps(w: Writer, g: tuple) -> list:
     ]
 
 
-def _of_outputs(w: Writer, g: tuple) -> list:
+def _transformed_gradients(w: Writer, g: tuple) -> list:
     """The transform of two gradients of outputs along one axis, in F(3x3, 2x2)."""
     half = w.splat(w.ir.Constant(w.element, 0.5))
     return [g[0], *(w.builder.fmul(half, operation(*g)) for operation in (w.builder.fadd, w.builder.fsub)), g[1]]
 
 
-def _to_outputs(w: Writer, m: tuple) -> list:
+def _outputs_from_products(w: Writer, m: tuple) -> list:
     """A' m: two outputs of four products along one axis."""
     add, subtract = w.builder.fadd, w.builder.fsub
     return [add(m[0], add(m[1], m[2])), subtract(subtract(m[1], m[2]), m[3])]
 
 
-def _to_taps(w: Writer, m: tuple) -> list:
+def _taps_from_products(w: Writer, m: tuple) -> list:
     """Three taps' gradients of four products along one axis."""
     middle_sum = w.builder.fadd(m[1], m[2])
     return [w.builder.fadd(m[0], middle_sum), w.builder.fsub(m[1], m[2]), w.builder.fsub(middle_sum, m[3])]
@@ -111,7 +111,7 @@ def _emit_taps(w, weight, row_step, out, step):
     for line in lines:
         w.prefetch(line, PREFETCH_BYTES // w.size)
     taps = _transposed_lines(w, lines, TAPS)
-    _store_square(w, _both_axes(_of_taps, w, [taps[k : k + 3] for k in range(0, TAPS, 3)]), out, step)
+    _store_square(w, _both_axes(_transformed_taps, w, [taps[k : k + 3] for k in range(0, TAPS, 3)]), out, step)
 
 
 def _transposed_lines(w: Writer, lines: list, count: int) -> list:
@@ -140,7 +140,7 @@ def _emit_lines(w, x, line, out, step):
         pairs = [[w.load(x, (line, i), start + part) for part in (0, w.lanes)] for start in (0, 2)]
         return [w.shuffle(*pair, list(lanes)) for pair in pairs for lanes in (even, odd)]
 
-    _store_square(w, _both_axes(_of_elements, w, [columns(i) for i in range(4)]), out, step)
+    _store_square(w, _both_axes(_transformed_elements, w, [columns(i) for i in range(4)]), out, step)
 
 
 def _emit_pixels(size, transform, w, x, line, out, out_step, step, n):
@@ -164,7 +164,7 @@ def _products(w: Writer, products: object, step: object) -> list[list]:
 
 def _emit_combined(w, products, step, out, line, columns, lines):
     has_second_line, written = w.builder.icmp_signed(">", lines, w.number(1)), []
-    for i, pair in enumerate(_both_axes(_to_outputs, w, _products(w, products, step))):
+    for i, pair in enumerate(_both_axes(_outputs_from_products, w, _products(w, products, step))):
         for part in range(2):
             order = [part * w.lanes // 2 + lane // 2 + lane % 2 * w.lanes for lane in range(w.lanes)]
             value, count = w.shuffle(*pair, order), w.builder.sub(columns, w.number(part * w.lanes))
@@ -175,7 +175,7 @@ def _emit_combined(w, products, step, out, line, columns, lines):
 
 
 def _emit_combined_taps(w, products, step, out):
-    taps = [tap for line in _both_axes(_to_taps, w, _products(w, products, step)) for tap in line]
+    taps = [tap for line in _both_axes(_taps_from_products, w, _products(w, products, step)) for tap in line]
     for first in range(0, TAPS, w.lanes):
         group = taps[first : first + w.lanes]
         if len(group) == 1:

@@ -250,8 +250,8 @@ _NEAR_ROOT_OF_Y0 = (
 )  # fmt: skip
 
 
-def _waves_of_bessel(x: Number, order: int, second: bool) -> Number:
-    """J(x), or where `second` Y(x), for x >= 8."""
+def _beyond_8(x: Number, order: int, second: bool) -> Number:
+    """J(x), or if `second` Y(x), for x >= 8: Hankel's asymptotic form (A&S 9.2.5, 9.2.6)."""
     eight = 8.0 / x
     p, q = (polynomial(eight * eight, coefficients) for coefficients in _BESSEL[order][1:])
     sine, cosine = sin(x), cos(x)
@@ -261,17 +261,17 @@ def _waves_of_bessel(x: Number, order: int, second: bool) -> Number:
     return 0.5641895835477563 * part / library("sqrt", x)
 
 
-def _less_root(x: Number, root: tuple[float, float]) -> Number:
-    """x - root, where it cancels too."""
+def _distance_from_root(x: Number, root: tuple[float, float]) -> Number:
+    """x - root for a root in two parts, exact to rounding also near the root."""
     high, low = root
     return (x - high) - low
 
 
-def _near_zero(x: Number, order: int) -> Number:
-    """J(x) for 0 <= x <= 8: digits near the roots come from their factors."""
+def _j_up_to_8(x: Number, order: int) -> Number:
+    """J(x) for 0 <= x <= 8: its roots are factors, so that relative errors stay small near them."""
     *roots, third, shift = _ROOTS[order]
     square = x * x
-    first, second = (_less_root(x, root) * (x + root[0]) for root in roots)
+    first, second = (_distance_from_root(x, root) * (x + root[0]) for root in roots)
     rest = polynomial(square * 0.03125 - 1.0, _BETWEEN_ROOTS[order]) * (third - square)
     scale = square + shift
     inner = first * second * rest / (scale * scale)
@@ -280,21 +280,19 @@ def _near_zero(x: Number, order: int) -> Number:
 
 def _bessel_j(x: Number, order: int) -> Number:
     a = absolute(x)
-    value = replace_where(
-        a >= 8.0, _near_zero(a, order), lambda: where(a == INF, 0.0, _waves_of_bessel(a, order, False))
-    )
+    value = replace_where(a >= 8.0, _j_up_to_8(a, order), lambda: where(a == INF, 0.0, _beyond_8(a, order, False)))
     return value * with_sign(like(x, 1.0), x) if order else value
 
 
 def _bessel_y(x: Number, order: int) -> Number:
     rest = polynomial(x * x * 0.03125 - 1.0, _BESSEL[order][0])
-    near = 0.6366197723675814 * log(x) * _near_zero(x, order)
+    near = 0.6366197723675814 * log(x) * _j_up_to_8(x, order)
     near = near + x * rest - 0.6366197723675814 / x if order else near + rest
     if not order:
         at_root = (x > 0.7) & (x < 1.1)
-        polished = lambda: _less_root(x, _ROOT_OF_Y0) * polynomial(5.0 * x - 4.5, _NEAR_ROOT_OF_Y0)  # noqa: E731
+        polished = lambda: _distance_from_root(x, _ROOT_OF_Y0) * polynomial(5.0 * x - 4.5, _NEAR_ROOT_OF_Y0)  # noqa: E731
         near = replace_where(at_root, near, polished)
-    value = replace_where(x >= 8.0, near, lambda: where(x == INF, 0.0, _waves_of_bessel(x, order, True)))
+    value = replace_where(x >= 8.0, near, lambda: where(x == INF, 0.0, _beyond_8(x, order, True)))
     return where(x == 0.0, -INF, where(x < 0.0, NAN, value))
 
 

@@ -143,8 +143,10 @@ def expm1(x: Number) -> Number:
 
 @vector
 def tanh(x: Number) -> Number:
-    """With 2x = n log 2 + 2r, so that exp(2x) = 2^n (1 + h) / (1 - h) for h = tanh(r): of an odd function, which takes
-    half the coefficients of exp(r).
+    """tanh(x) = (exp(2x) - 1) / (exp(2x) + 1).
+
+    With 2x = n log 2 + 2r and h = tanh(r), exp(2x) is 2^n (1 + h) / (1 - h). tanh is odd, so its polynomial has half as
+    many coefficients as that of exp.
     """
     high, low = choose(x, *HALF_LOG2)
     a = at_most(absolute(x), choose(x, 9.1, 20.0))
@@ -170,8 +172,9 @@ def tanh(x: Number) -> Number:
 
 @vector
 def sigmoid_of(x: Number) -> Number:
-    """As 2^-k / (2^-k + 2^-k exp(-x)): nothing overflows, no factor is subnormal, and results that should be subnormal
-    are.
+    """1 / (1 + exp(-x)), computed as 2^-k / (2^-k + 2^-k exp(-x)).
+
+    No product overflows, no factor is subnormal, and subnormal results are exact to rounding.
     """
     lift = choose(x, 32, 512)
     r, code = reduced(at_most(at_least(-x, choose(x, -60.0, -300.0)), choose(x, 105.0, 746.0)), bias_of(x) - lift)

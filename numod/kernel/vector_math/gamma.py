@@ -81,8 +81,10 @@ _REST_OF_PI = 1.2246467991473532e-16
 
 
 def _log_gamma_of_positive(x: Number) -> Number:
-    """A polynomial from 1.5 to 2.5, reached from below 1.5 and from 2.5 to 8 by the recurrence; Stirling's series from
-    8 on (A&S 6.1.40).
+    """log gamma(x) for x > 0.
+
+    From 1.5 to 2.5 it is a polynomial. Below 1.5, and from 2.5 to 8, the recurrence leads into this interval. From 8 on
+    it is Stirling's series (A&S 6.1.40).
     """
     near, product = x, like(x, 1.0)
     for _ in range(6):
@@ -118,8 +120,10 @@ def _product_to(x: Number, steps: Number) -> tuple[Number, Number]:
 
 @wide_vector
 def lgamma(x: Number) -> Number:
-    """Below 0 by the recurrence up to gamma(2 + x - rint(x)), which keeps digits near the roots that are near integers;
-    from -18 down, where no float is near a root, by reflection (A&S 6.1.17).
+    """log |gamma(x)|.
+
+    From -18 to 0 the recurrence leads up to gamma(2 + x - rint(x)), which keeps relative errors small near the roots.
+    Below -18 no float is near a root, and reflection is used (A&S 6.1.17).
     """
     a = absolute(x)
     value = _log_gamma_of_positive(a)
@@ -162,8 +166,10 @@ def trigamma(x: Number) -> Number:
 
 @wide_vector
 def digamma(x: Number) -> Number:
-    """From 1 to 2 the difference from the root times a polynomial, reached from below 1 and from 2 to 8 by the
-    recurrence; Stirling's series from 8 on (A&S 6.3.18); reflected below 0 (A&S 6.3.7).
+    """The derivative of log gamma(x).
+
+    From 1 to 2 it is the distance from the root times a polynomial. Below 1, and from 2 to 8, the recurrence leads into
+    this interval. From 8 on it is Stirling's series (A&S 6.3.18), below 0 a reflection (A&S 6.3.7).
     """
     below = x < 0.0
     y = where(below, 1.0 - x, x)
@@ -180,7 +186,7 @@ def digamma(x: Number) -> Number:
     square = 1.0 / (y * y)
     value = where(y < 8.0, between, (log(y) - 0.5 / y) - square * polynomial(square, _SLOPES))
 
-    def reflected() -> Number:  # with what rounding 1 - x and pi times the part lost
+    def reflected() -> Number:  # corrected for the rounding errors of 1 - x and of pi * part
         part = x - library("rint", x)
         angle = _PI * part
         lost = multiply_add(like(x, _PI), part, -angle) + _REST_OF_PI * part

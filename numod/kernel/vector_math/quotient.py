@@ -10,10 +10,10 @@ from .registry import vector
 
 
 def _rounded(name: str, x: Number) -> Number:
-    """A rounding.
+    """x rounded to an integer by LLVM's intrinsic `name`.
 
-    Without the addition LLVM would round a float16 before it widens it, which processors cannot do, so that the loop
-    would stay scalar. It loses the sign of -0, which no rounding changes. (`llvm.canonicalize` in its place ends the
+    Adding 0 keeps LLVM from rounding a float16 before it widens it: processors cannot do that, and the loop would stay
+    scalar. The sum turns -0 into 0, so the sign of x is restored. (`llvm.canonicalize` instead of the addition ends the
     process on x86 where a loop is vectorised by two.)
     """
     return with_sign(library(name, x + 0.0), x) if x.width == 32 else library(name, x)
@@ -39,26 +39,27 @@ def round_even(x: Number) -> Number:
     return _rounded("rint", x)
 
 
-def _left(x: Number, y: Number) -> Number:
-    """The exact remainder of x / y for y > 0, with the sign of x: by long division, in steps whose quotients are exact,
-    so that nothing is rounded.
+def _remainder(x: Number, y: Number) -> Number:
+    """The exact remainder of x / y for y > 0, with the sign of x.
+
+    Long division: the quotient of each step is exact, so nothing is rounded.
     """
     step = choose(x, 2.0**100, 2.0**700)
 
-    def take_away(rest: Number) -> list[Number]:
+    def subtract_multiple(rest: Number) -> list[Number]:
         size = absolute(rest)
         far = y * step
         divisor = where(size >= far * step, far * step, where(size >= far, far, y))  # else the quotient may overflow
         return [library("fma", -library("trunc", rest / divisor), divisor, rest)]
 
-    (rest,) = while_any([where(y == y, absolute(x), NAN)], lambda rest: absolute(rest) >= y, take_away)
+    (rest,) = while_any([where(y == y, absolute(x), NAN)], lambda rest: absolute(rest) >= y, subtract_multiple)
     return with_sign(where(rest < 0.0, rest + y, rest), x)
 
 
 @vector
 @branching(32, 64)
 def fmod(x: Number, y: Number) -> Number:
-    return _left(x, absolute(y))
+    return _remainder(x, absolute(y))
 
 
 @vector

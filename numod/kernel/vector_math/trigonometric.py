@@ -56,7 +56,7 @@ _COS = (  # (cos(r) - 1 + r^2 / 2) / r^4 over r^2
 )
 
 
-def _wrapped(x: Number) -> tuple[Number, Number]:
+def _reduced_by_table(x: Number) -> tuple[Number, Number]:
     """r from -pi/4 to pi/4 and the number of quarter turns, in its lowest two bits, with x = r + turns * pi / 2: after
     Payne and Hanek, 1983.
     """
@@ -86,7 +86,7 @@ _EXACT_PARTS = (1.57079601, 3.13916473e-07, 5.39030253e-15)
 _THREE_PART_LIMITS = 2.0**16, 2.0**40  # from here on three parts of pi / 2 are too few
 
 
-def _near(x: Number) -> tuple[Number, Number]:
+def _reduced_in_float32(x: Number) -> tuple[Number, Number]:
     """(r, quarter turns) of a float32 below `_THREE_PART_LIMITS`."""
     r = x
     turns, code = rounded(x, 0.6366197723675814, 0)
@@ -95,7 +95,7 @@ def _near(x: Number) -> tuple[Number, Number]:
     return r, code
 
 
-def _reduced_turn(x: Number) -> tuple[Number, Number, Number]:
+def _reduced_in_float64(x: Number) -> tuple[Number, Number, Number]:
     """(r, its rounding error, quarter turns) of a float64 below `_THREE_PART_LIMITS`.
 
     Subtracting an integer times the first part of pi / 2 is exact.
@@ -122,7 +122,7 @@ def _short_waves(r: Number, turns: Number) -> tuple[Number, Number, Number]:
 
 def _waves(x: Number) -> tuple[Number, Number, Number]:
     """sin(r), cos(r) and the number of quarter turns, for a float64 x with remainder r."""
-    r, rest, turns = _reduced_turn(x)
+    r, rest, turns = _reduced_in_float64(x)
     square = r * r
     half = 0.5 * square
     whole = 1.0 - half
@@ -131,35 +131,35 @@ def _waves(x: Number) -> tuple[Number, Number, Number]:
     return r - (multiply_add(0.5 * square, rest, -rest) - cube * polynomial(square, _SIN[1])), whole + small, turns
 
 
-def _turned(sine: Number, cosine: Number, turns: Number) -> Number:
-    """The sine of r advanced by that many quarter turns: sin, cos, -sin or -cos."""
+def _advanced(sine: Number, cosine: Number, turns: Number) -> Number:
+    """sin(r + turns * pi / 2), from sin(r) and cos(r)."""
     return number(bits(where((turns & 1) != 0, cosine, sine)) ^ ((turns & 2) << (turns.width - 2)))
 
 
-def _of_turn(name: str, x: Number, tiny: float, combine: Callable[[Number, Number, Number], Number]) -> Number:
-    """What is `made` of sin(r), cos(r) and quarter turns, except x itself for tiny x.
+def _by_reduction(name: str, x: Number, tiny: float, combine: Callable[[Number, Number, Number], Number]) -> Number:
+    """combine(sin(r), cos(r), quarter turns) for the reduced argument r of x; x itself where |x| < `tiny`.
 
-    Beyond `_THREE_PART_LIMITS`, float64 takes the C library's function.
+    Beyond `_THREE_PART_LIMITS`, float64 calls the C library's function `name`.
     """
-    usual = combine(*(_short_waves(*_near(x)) if x.width == 32 else _waves(x)))
+    usual = combine(*(_short_waves(*_reduced_in_float32(x)) if x.width == 32 else _waves(x)))
     usual = where(absolute(x) < tiny, x, usual) if tiny else usual
     return replace_where(
         absolute(x) >= choose(x, *_THREE_PART_LIMITS),
         usual,
-        lambda: combine(*_short_waves(*_wrapped(x))) if x.width == 32 else lane_by_lane(name, x),
+        lambda: combine(*_short_waves(*_reduced_by_table(x))) if x.width == 32 else lane_by_lane(name, x),
     )
 
 
 @vector
 @branching(32, 64)
 def sin(x: Number) -> Number:
-    return _of_turn("sin", x, choose(x, 2e-4, 1e-8), _turned)
+    return _by_reduction("sin", x, choose(x, 2e-4, 1e-8), _advanced)
 
 
 @vector
 @branching(32, 64)
 def cos(x: Number) -> Number:
-    return _of_turn("cos", x, 0.0, lambda sine, cosine, turns: _turned(sine, cosine, turns + 1))
+    return _by_reduction("cos", x, 0.0, lambda sine, cosine, turns: _advanced(sine, cosine, turns + 1))
 
 
 @vector
@@ -169,4 +169,4 @@ def tan(x: Number) -> Number:
         odd = (turns & 1) != 0
         return where(odd, -cosine, sine) / where(odd, sine, cosine)
 
-    return _of_turn("tan", x, choose(x, 2e-4, 1e-8), quotient)
+    return _by_reduction("tan", x, choose(x, 2e-4, 1e-8), quotient)

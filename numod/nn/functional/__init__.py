@@ -9,6 +9,7 @@ from .ctc import *
 from .distance import *
 from .dropout import *
 from .embedding import *
+from .interpolation import *
 from .linear import *
 from .linear_cross_entropy import *
 from .loss import *

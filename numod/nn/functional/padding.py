@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ...core import functions as f
 from ...core.resolve import whole_number
-from ...core.shape.shapes import padded
+from ...core.shape.joining import padded
 from ...core.tensor import Tensor
 from ...ops.index.pad import PLACES
 

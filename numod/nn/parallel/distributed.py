@@ -13,7 +13,7 @@ from typing import Any
 from ... import distributed as dist
 from ...autograd import Function, is_grad_enabled, no_grad
 from ...core.create.values import tensor
-from ...core.shape.shapes import cat
+from ...core.shape.joining import cat
 from ...core.tensor import Tensor
 from ...distributed.comm_hooks import BUILTIN
 from ...distributed.group import NOT_INITIALIZED

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ... import dtypes
-from ...core.create.random import Draw
+from ...core.create.generator import Draw
 from ...dtypes import dtype as DType
 from ...graph.ir.program import Value
 from ..symbols import Call, Extent, Size

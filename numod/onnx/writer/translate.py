@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...core.convert.transfer import Move
-from ...core.create.random import Draw
+from ...core.create.generator import Draw
 from ...core.tensor import Tensor
 from ...dtypes import dtype as DType
 from ...graph.ir.program import Value

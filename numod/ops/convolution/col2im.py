@@ -27,7 +27,7 @@ _SINGLE_ROW_CHANNELS = 2  # channels up to which the tiles of the implicit GEMM 
 _MAX_SUMS = 1 << 24
 
 
-def pays(x: tuple, weight: tuple, result: tuple, stride: tuple, groups: int, tile_rows: int) -> bool:
+def is_faster(x: tuple, weight: tuple, result: tuple, stride: tuple, groups: int, tile_rows: int) -> bool:
     """Whether this is expected to be faster than the implicit GEMM."""
     channels, features, phases = weight[1], weight[0] // groups, prod(stride)
     sums = x[0] * groups * prod(weight[1:]) * prod(result[2:])

@@ -19,7 +19,7 @@ from ...kernel.registers import tiles
 from ..matmul.epilogue import Epilogue
 from ..op import Op, Packing, Plan, on_tensor_cores, single_device
 from ..pointwise import broadcast_strides
-from .col2im import fold_launcher, pays as folds
+from . import col2im
 from .cuda import block_launcher, fits
 from .depthwise import planes_launcher, suits
 from .direct import forward_direct, geometry, input_direct, launcher, weight_direct
@@ -108,13 +108,13 @@ class Convolution(Op):
         if out.size == 0:
             return Plan(out, lambda *_: None)
         if out.device.type == "cpu" and out.dtype.is_floating_point and 0 not in (*x, *weight, *result):
-            return Plan(out, *self._fast(out, x, weight, result, attributes, None, bool(transformed)))
+            return Plan(out, *self._cpu_launcher(out, x, weight, result, attributes, None, bool(transformed)))
         numbers = geometry(x, weight, result, *attributes[:4])
         if out.device.backend.is_gpu and fits(x, result):
             return Plan(out, *block_launcher(self.name, out, numbers))
         return Plan(out, launcher(self.name, self.direct, out, (out.storage.name,) * 3, _work(result, weight)), numbers)
 
-    def _fast(
+    def _cpu_launcher(
         self,
         out: Layout,
         x: tuple,
@@ -128,7 +128,7 @@ class Convolution(Op):
         numbers, work = geometry(x, weight, result, *attributes[:4]), _work(result, weight)
         if suits(self.name, x, weight, out.storage.itemsize):
             return planes_launcher(self.name, out, x, weight, result, attributes[:4], work, epilogue), ()
-        if is_transformed or self._by_winograd(out, x, weight, result, attributes[:4]):
+        if is_transformed or self._prefers_winograd(out, x, weight, result, attributes[:4]):
             return winograd_launcher(
                 self.name, out, x, weight, result, attributes[:4], work, epilogue, is_transformed
             ), ()
@@ -139,8 +139,10 @@ class Convolution(Op):
         )
         if product is not None:
             return product, ()
-        if self is convolution_input and folds(x, weight, result, attributes[0], attributes[3], tiles.host().rows):
-            return fold_launcher(out, numbers, weight, attributes[2]), ()
+        if self is convolution_input and col2im.is_faster(
+            x, weight, result, attributes[0], attributes[3], tiles.host().rows
+        ):
+            return col2im.fold_launcher(out, numbers, weight, attributes[2]), ()
         if (
             self is convolution_input
             and prod(attributes[0]) == 1
@@ -149,7 +151,7 @@ class Convolution(Op):
             return flipped_launcher(out, x, weight, result, attributes[:4], work), ()
         return grid_launcher(self.name, out, numbers, weight, attributes[:4], work, epilogue), ()
 
-    def _by_winograd(self, out: Layout, x: tuple, weight: tuple, result: tuple, attributes: tuple) -> bool:
+    def _prefers_winograd(self, out: Layout, x: tuple, weight: tuple, result: tuple, attributes: tuple) -> bool:
         """Whether Winograd's method is expected to take at least 10 % less time than direct products.
 
         The unit is a vector of products of one channel and feature: 16 per tile of four outputs instead of 36. Measured
@@ -170,10 +172,10 @@ class Convolution(Op):
         first, second = arguments
         x, weight, result = self.shapes(first, second, attributes)
         supported = self is convolution and first.device.type == "cpu" and 0 not in (*x, *weight, *result)
-        packs = supported and self._by_winograd(
+        packs = supported and self._prefers_winograd(
             layout(result, first.dtype, first.device), x, weight, result, attributes[:4]
         )
-        return Packing(1, spread_weight, (), spread_convolution) if packs else None
+        return Packing(1, winograd_weight, (), winograd_convolution) if packs else None
 
     def with_epilogue(
         self,
@@ -203,13 +205,13 @@ class Convolution(Op):
         ):
             return None
         epilogue = Epilogue(loop, product, tuple([(*step[:2], end[-1]) for step, end in zip(steps, ends)]))
-        run, constants = self._fast(
+        run, constants = self._cpu_launcher(
             layout(result, first.dtype, first.device), x, weight, result, attributes, epilogue, bool(transformed)
         )
         return lambda inputs, out, arrays, numbers: run(*inputs, out, *constants, *arrays, *epilogue.sizes(), *numbers)
 
 
-class SpreadWeight(Op):
+class WinogradWeight(Op):
     """A weight transformed for Winograd's method, ahead of the convolutions. The format depends on the processor."""
 
     inputs = ("weight",)
@@ -221,8 +223,8 @@ class SpreadWeight(Op):
         return Plan(layout((size,), weight.dtype, weight.device), run, constants)
 
 
-class SpreadConvolution(Convolution):
-    """`convolution` with a third input, the weight transformed by `spread_weight`."""
+class WinogradConvolution(Convolution):
+    """`convolution` with a third input, the weight transformed by `winograd_weight`."""
 
     differentiable = portable = False
 
@@ -244,8 +246,8 @@ def output_sizes(sizes: tuple, kernel: tuple, stride: tuple, padding: tuple, dil
 convolution = Convolution("convolution", ("x", "weight"), forward_direct)
 convolution_input = Convolution("convolution_input", ("d_out", "weight"), input_direct)
 convolution_weight = Convolution("convolution_weight", ("d_out", "x"), weight_direct)
-spread_weight = SpreadWeight("spread_weight")
-spread_convolution = SpreadConvolution("spread_convolution", ("x", "weight", "taps"), forward_direct)
+winograd_weight = WinogradWeight("winograd_weight")
+winograd_convolution = WinogradConvolution("winograd_convolution", ("x", "weight", "taps"), forward_direct)
 
 
 def _gradient(op: Convolution, *order: str) -> Callable:

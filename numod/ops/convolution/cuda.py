@@ -11,7 +11,7 @@ from math import prod
 from ...device import Layout
 from ...kernel import bind, block, tensor_cores
 from ...kernel.library.direct import Geometry
-from ..matmul.split_k import FULL_GPU_BLOCKS, divisor, in_parts
+from ..matmul.split_k import FULL_GPU_BLOCKS, divisor, launch_in_parts
 
 _MIN_TERMS, _MIN_WEIGHT_TERMS = 256, 512  # minimum number of terms that a block sums; for the gradient of a weight
 
@@ -54,4 +54,4 @@ def block_launcher(name: str, out: Layout, numbers: Geometry) -> tuple[Callable,
         parts * groups * rows * columns * inner // 4,
         blocks=blocks,
     )
-    return (run, constants) if parts == 1 else (in_parts(run, constants, out, parts), ())
+    return (run, constants) if parts == 1 else (launch_in_parts(run, constants, out, parts), ())

@@ -62,17 +62,17 @@ def geometry(
 ) -> Geometry:
     """The sizes of a convolution of these shapes; missing spatial dimensions have size and stride 1."""
 
-    def three(values: tuple, filler: int) -> tuple:
+    def three_sizes(values: tuple, filler: int) -> tuple:
         return (filler,) * (3 - len(values)) + tuple(values)
 
-    sizes = (*three(x[2:], 1), *three(weight[2:], 1), *three(result[2:], 1))
+    sizes = (*three_sizes(x[2:], 1), *three_sizes(weight[2:], 1), *three_sizes(result[2:], 1))
     return Geometry(
         x[0],
         groups,
         weight[1],
         weight[0] // groups,
         *sizes,
-        *three(stride, 1),
-        *three(padding, 0),
-        *three(dilation, 1),
+        *three_sizes(stride, 1),
+        *three_sizes(padding, 0),
+        *three_sizes(dilation, 1),
     )

@@ -245,7 +245,12 @@ def weight_transformer(weight: Layout) -> tuple[Callable, tuple, int]:
     blocks, taps_step, array = features // _FEATURES_PER_STEP, _taps_step(channels), f"{weight.storage.name}[]"
     source = specialized(transform_weight, FEATURES=_FEATURES_PER_STEP, LANES=_lanes())
     run = bind.launcher(
-        weight.device, "spread_weight", source, f"{array}, {array}, int64, int64, int64", weight.dtype, weight.size * 8
+        weight.device,
+        "winograd_weight",
+        source,
+        f"{array}, {array}, int64, int64, int64",
+        weight.dtype,
+        weight.size * 8,
     )
     return run, (blocks, channels, taps_step), 16 * blocks * taps_step
 
@@ -266,9 +271,9 @@ def winograd_launcher(
     """
     on_weight, storage = op == "convolution_weight", out.storage
     sizes, plan, numbers = (
-        _of_weight(x, weight, result, attributes)
+        _plan_of_weight_gradient(x, weight, result, attributes)
         if on_weight
-        else _of_result(op == "convolution_input", is_transformed, x, weight, result, attributes)
+        else _plan_of_result(op == "convolution_input", is_transformed, x, weight, result, attributes)
     )
     kernel = winograd_weight_kernel if on_weight else winograd_kernel
     sizes_of_tiles = {
@@ -301,7 +306,7 @@ def winograd_launcher(
     return launch_transformed if is_transformed else launch
 
 
-def _of_result(
+def _plan_of_result(
     back: bool, is_transformed: bool, x: tuple, weight: tuple, result: tuple, attributes: tuple
 ) -> tuple[tuple, NamedTuple, Geometry]:
     """Sizes of scratch memory, the plan and the geometry. The input's gradient convolves g with the flipped
@@ -359,7 +364,9 @@ def _of_result(
     return sizes, plan, geometry(x, (features, channels, *weight[2:]), result, stride, padding, dilation, groups)
 
 
-def _of_weight(x: tuple, weight: tuple, result: tuple, attributes: tuple) -> tuple[tuple, NamedTuple, Geometry]:
+def _plan_of_weight_gradient(
+    x: tuple, weight: tuple, result: tuple, attributes: tuple
+) -> tuple[tuple, NamedTuple, Geometry]:
     """Sizes of scratch memory, the plan and the geometry."""
     (features, channels), (high, wide), lanes = weight[:2], [-(-size // 2) for size in result[2:]], _lanes()
     whole, blocks, columns = x[0] * high, features // _FEATURES_PER_STEP, channels + lanes

@@ -105,7 +105,7 @@ class _Pool(Op):
     def _lines(self, x: Layout, attributes: tuple) -> tuple[tuple[int, int, int], tuple]:
         """The numbers and scratch memory of a kernel that computes whole rows: folded rows, and a table of windows."""
         window, stride, padding, step = (attribute[-1] for attribute in attributes[:4])
-        sizes = _three(attributes[4], 1)
+        sizes = _three_sizes(attributes[4], 1)
         workers, size = min(_WORKERS, prod(x.shape[: -len(attributes[0])]) * sizes[0] * sizes[1]), x.storage.itemsize
         margin = max(pool_rows.MARGIN_BYTES // size, padding)
         line = margin + pool_rows.reach(tiles.host().lanes(size), x.shape[-1], sizes[2], stride, window, step)
@@ -115,22 +115,28 @@ class _Pool(Op):
         )
 
 
-def _three(values: tuple, filler: int) -> tuple[int, ...]:
+def _three_sizes(values: tuple, filler: int) -> tuple[int, ...]:
     return (filler,) * (3 - len(values)) + tuple(values)
 
 
 def _pooling(x: tuple, out: tuple, attributes: tuple) -> Pooling:
     """The sizes of a pooling of these shapes."""
     window, stride, padding, dilation = (
-        _three(attribute, filler) for attribute, filler in zip(attributes, (1, 1, 0, 1))
+        _three_sizes(attribute, filler) for attribute, filler in zip(attributes, (1, 1, 0, 1))
     )
     ndim = len(attributes[0])
     return Pooling(
-        prod(x[:-ndim]), *_three(x[-ndim:], 1), *window, *_three(out[-ndim:], 1), *stride, *padding, *dilation
+        prod(x[:-ndim]),
+        *_three_sizes(x[-ndim:], 1),
+        *window,
+        *_three_sizes(out[-ndim:], 1),
+        *stride,
+        *padding,
+        *dilation,
     )
 
 
-def _by_lines(kernel: Callable, kind: str, attributes: tuple) -> Callable:
+def _line_kernel(kernel: Callable, kind: str, attributes: tuple) -> Callable:
     """A kernel that computes whole rows, specialised for a stride and kind of windows."""
     stride = attributes[1][-1]
     primitive = fold_windows(kind, (stride or 1) if stride in (0, *pool_rows.STRIDES) else "any")
@@ -170,7 +176,7 @@ def _fixed(pool: Pooling) -> dict[str, int]:
     }
 
 
-def _in_lines(x: Layout) -> bool:
+def _has_line_kernels(x: Layout) -> bool:
     """Whether whole rows are computed at once: for floats on the CPU."""
     return not x.device.backend.is_gpu and x.dtype.is_floating_point
 
@@ -192,9 +198,9 @@ class MaxPool(_Pool):
         index = dtypes.int32 if prod(x.shape[-len(attributes[4]) :]) < 1 << 31 else dtypes.int64
         results = layout(shape, x.dtype, x.device), layout(shape, index, x.device)
         kernel, numbers, scratch = partial(max_pool_kernel, LINES=not x.device.backend.is_gpu), (), ()
-        if _in_lines(x) and index is dtypes.int32:
+        if _has_line_kernels(x) and index is dtypes.int32:
             numbers, (folded, table) = self._lines(x, attributes)
-            kernel = _by_lines(max_pool_rows_with_indices, "argmax", attributes)
+            kernel = _line_kernel(max_pool_rows_with_indices, "argmax", attributes)
             scratch = (folded, (folded[0], index.storage), table)
         return self._plan(
             kernel, results, (x.storage, x.storage, index.storage), x.shape, shape, attributes, numbers, scratch
@@ -215,9 +221,9 @@ class MaxPoolValues(_Pool):
     def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
         (x,) = arguments
         out = layout(_replaced(x.shape, attributes[4]), x.dtype, x.device)
-        if _in_lines(x):
+        if _has_line_kernels(x):
             return self._plan(
-                _by_lines(max_pool_rows, "max", attributes),
+                _line_kernel(max_pool_rows, "max", attributes),
                 (out,),
                 (x.storage, x.storage),
                 x.shape,
@@ -318,9 +324,9 @@ class AvgPool(_Pool):
             return reduction.mean.prepare((x,), (tuple(range(x.ndim - ndim, x.ndim)), True, None))
         if whole and not on_gpu:
             kernel = average_planes_gradient if self.backward else average_planes
-        elif not self.backward and _in_lines(x):
+        elif not self.backward and _has_line_kernels(x):
             line_numbers, scratch = self._lines(x, attributes)
-            kernel = _by_lines(average_pool_rows, "sum", attributes)
+            kernel = _line_kernel(average_pool_rows, "sum", attributes)
             numbers = (*line_numbers, *numbers)
             scratch = (*scratch, (attributes[4][-1], x.storage))
         return self._plan(kernel, (out,), (x.storage, x.storage), inner, outer, attributes, numbers, scratch)

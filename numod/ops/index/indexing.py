@@ -100,7 +100,7 @@ class Gather(Op):
 
     def check(self, arguments: tuple, attributes: tuple, sizes: dict) -> str | None:
         """See `Op.check`."""
-        return differ_beside(sizes["x"], sizes["i"], attributes[0]) if self.kernel is gather_kernel else None
+        return size_mismatch(sizes["x"], sizes["i"], attributes[0]) if self.kernel is gather_kernel else None
 
     def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
         (x, index), (dim,) = arguments, attributes
@@ -146,7 +146,7 @@ class Scatter(Op):
             fits = sizes["i"] == sizes["s"]
         if not fits:
             return f"index of shape {sizes['i']} and source of shape {sizes['s']} do not fit"
-        return differ_beside(sizes["x"], sizes["s"], attributes[0])
+        return size_mismatch(sizes["x"], sizes["s"], attributes[0])
 
     def __init__(
         self, name: str, kernels: tuple[Callable, Callable], adds: bool, x_gradient: Callable, source_gradient: Callable
@@ -178,11 +178,11 @@ class Scatter(Op):
         if on_gpu and self.adds and x.dtype in _ATOMIC_DTYPES and not (deterministic and x.dtype.is_floating_point):
             text = _atomic(unordered, add_value)
         elif on_gpu and self.adds and x.dtype.is_complex and not deterministic:
-            return Plan(into[0], self._by_parts(x, source, unordered), (outer, n, 2 * inner, sizes[3]))
+            return Plan(into[0], self._launch_by_parts(x, source, unordered), (outer, n, 2 * inner, sizes[3]))
         elif on_gpu and (x.dtype in SHORT_DTYPES or not self.adds) and few_columns(*sizes):
             kind = np.dtype(np.int64 if not self.adds and source.size >= 1 << 31 else np.int32)
             writes = (load_wide, add_wide, store_narrow) if self.adds else (clear_last, find_last, put_last)
-            return Plan(into[0], self._in_three(x, source, unordered, kind, writes), sizes)
+            return Plan(into[0], self._launch_in_three_steps(x, source, unordered, kind, writes), sizes)
         else:
             width = columns(x, inner)
             blocks = -(-inner // width)
@@ -193,7 +193,7 @@ class Scatter(Op):
         launch = bind.launcher(x.device, self.name, text, signature, x.dtype, work)
         return Plan(into[0], launch, sizes)
 
-    def _by_parts(self, x: Layout, source: Layout, kernel: Callable) -> Callable:
+    def _launch_by_parts(self, x: Layout, source: Layout, kernel: Callable) -> Callable:
         """A launch that adds real and imaginary parts as neighbouring columns."""
         part, text = x.dtype.real, _atomic(kernel, add_value, element_of_pair)
         step = bind.launcher(
@@ -203,7 +203,7 @@ class Scatter(Op):
             x_data.view(part.storage), index, source_data.view(part.storage), *sizes
         )
 
-    def _in_three(
+    def _launch_in_three_steps(
         self, x: Layout, source: Layout, kernel: Callable, kind: np.dtype, writes: tuple[Callable, ...]
     ) -> Callable:
         """A launch of three kernels with an array `last` of the size of x and dtype `kind`: the index in source of the
@@ -231,11 +231,11 @@ class Bag(Op):
     inputs, attributes = ("x", "index", "bounds", "share"), ("mean",)
     gradients = {
         "x": lambda g, layout, index, bounds, share, mean: g.new_zeros(layout.shape).index_add_(
-            0, index, _of_members(g, index, bounds, mean) * (1 if share is None else share.unsqueeze(1))
+            0, index, _gradient_of_members(g, index, bounds, mean) * (1 if share is None else share.unsqueeze(1))
         ),
-        "share": lambda g, x, index, bounds, mean: (_of_members(g, index, bounds, mean) * x.index_select(0, index)).sum(
-            1
-        ),
+        "share": lambda g, x, index, bounds, mean: (
+            _gradient_of_members(g, index, bounds, mean) * x.index_select(0, index)
+        ).sum(1),
     }
 
     def check(self, arguments: tuple, attributes: tuple, sizes: dict) -> str | None:
@@ -286,7 +286,7 @@ class BagBounds(Op):
         return Plan(out, launch, (offsets.size, out.size, length))
 
 
-def _of_members(g: object, index: object, bounds: object, mean: bool) -> object:
+def _gradient_of_members(g: object, index: object, bounds: object, mean: bool) -> object:
     """The row of g for each member of a bag, divided by the size of the bag if `mean`."""
     g = g / (bounds[1:] - bounds[:-1]).clamp(min=1).unsqueeze(1) if mean else g
     return g.index_select(0, searchsorted.apply((g.new_arange(index.shape[0]), bounds, bounds), (True, False)) - 1)
@@ -352,7 +352,7 @@ def ones(x: Layout, **sizes: int) -> dict[str, np.int64]:
     return {} if x.device.backend.is_gpu else {name: np.int64(1) for name, n in sizes.items() if n == 1}
 
 
-def differ_beside(whole: tuple, part: tuple, dim: int) -> str | None:
+def size_mismatch(whole: tuple, part: tuple, dim: int) -> str | None:
     """An error message if `part` differs from `whole` in a dimension other than `dim`, else None."""
     fits = len(whole) == len(part) and all(n == m for d, (n, m) in enumerate(zip(whole, part)) if d != dim)
     return None if fits else f"sizes {part} must be {whole} except along dimension {dim}"
@@ -366,7 +366,7 @@ def _check_index(name: str, index: Layout, *others: Layout) -> None:
         raise RuntimeError(f"{name}(): expected dense tensors; call .contiguous() first")
 
 
-def _added_at(g: object, whole: Layout, index: object, dim: int) -> object:
+def _index_select_gradient(g: object, whole: Layout, index: object, dim: int) -> object:
     """The gradient of `index_select` for indices of any shape: slices of g added to zeros."""
     if index.ndim != 1:
         g, index = g.reshape(*whole.shape[:dim], -1 if g.numel() else 0, *whole.shape[dim + 1 :]), index.reshape(-1)
@@ -378,7 +378,7 @@ gather = Gather(
 )
 gather.wide_unsigned = False
 index_select = Gather(
-    "index_select", index_select_kernel, lambda g, layout, index, dim: _added_at(g, layout, index, dim)
+    "index_select", index_select_kernel, lambda g, layout, index, dim: _index_select_gradient(g, layout, index, dim)
 )
 # writes of whole slabs of x at one index each, and of elements
 _SLABS, _ELEMENTS = (index_add_kernel, index_add_elements), (scatter_add_kernel, scatter_add_elements)

@@ -136,7 +136,7 @@ class ScatterReduce(Op):
 
     def check(self, arguments: tuple, attributes: tuple, sizes: dict) -> str | None:
         """See `Op.check`."""
-        return indexing.differ_beside(sizes["x"], sizes["i"], attributes[0])
+        return indexing.size_mismatch(sizes["x"], sizes["i"], attributes[0])
 
     def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
         (x, index, source), (dim, reduce) = arguments, attributes
@@ -148,7 +148,7 @@ class ScatterReduce(Op):
         sizes = outer, n, inner, _length(source, dim)
         any_order = reduce != "prod" or not (indexing.deterministic and x.dtype.is_floating_point)
         if x.device.backend.is_gpu and x.dtype in _SWAPPED and any_order and indexing.few_columns(*sizes):
-            return Plan(out, self._by_elements(x, source, reduce), sizes)
+            return Plan(out, self._launch_by_elements(x, source, reduce), sizes)
         width = columns(x, inner)
         blocks = -(-inner // width)
         text = specialized(
@@ -157,7 +157,7 @@ class ScatterReduce(Op):
         launch = bind.launcher(x.device, f"{self.name}_{reduce}", text, signature, x.dtype, x.size + source.size)
         return Plan(out, launch, (*sizes, width, blocks))
 
-    def _by_elements(self, x: Layout, source: Layout, reduce: str) -> Callable:
+    def _launch_by_elements(self, x: Layout, source: Layout, reduce: str) -> Callable:
         """A launch with a thread for each element of the source, which updates `out` by compare-and-swap."""
         bits, bits_of, number_of = _SWAPPED[x.dtype]
         bits = np.dtype(bits)

@@ -65,7 +65,7 @@ class Factorization(Op):
             for name, shape in shapes.items()
         )
         if device.type != "cpu":
-            return Plan(results if self.outputs else results[0], self._on_device(arguments, results, attributes))
+            return Plan(results if self.outputs else results[0], self._gpu_launch(arguments, results, attributes))
 
         def launch(*buffers: np.ndarray) -> None:
             arrays = [data[: argument.size].reshape(argument.shape) for argument, data in zip(arguments, buffers)]
@@ -75,7 +75,7 @@ class Factorization(Op):
 
         return Plan(results if self.outputs else results[0], launch)
 
-    def _on_device(self, arguments: tuple, results: tuple, attributes: tuple) -> Callable:
+    def _gpu_launch(self, arguments: tuple, results: tuple, attributes: tuple) -> Callable:
         """The launch on a GPU. If the factorisation can fail, it waits for the result, as PyTorch does.
 
         Raises NotImplementedError if there is no kernel for the device.
@@ -146,7 +146,7 @@ def _rows_of_r(shape: tuple, mode: str) -> int:
     return shape[-2] if mode == "complete" else _smaller_size(shape)
 
 
-def _substituted(a: np.ndarray, b: np.ndarray, upper: bool, unit: bool) -> np.ndarray:
+def _solved(a: np.ndarray, b: np.ndarray, upper: bool, unit: bool) -> np.ndarray:
     """X with a X = b, by the kernel of `solve_triangular`."""
     x, plan = np.empty(b.shape, b.dtype), _substitution(a.shape, b.shape, b.dtype, upper, unit)
     plan.launch(a.ravel(), b.ravel(), x.ravel(), *plan.constants)
@@ -192,7 +192,7 @@ def _cholesky(a: np.ndarray) -> np.ndarray:
     return factor
 
 
-def _minor(a: np.ndarray) -> int:
+def _order_of_failing_minor(a: np.ndarray) -> int:
     """The order of the first leading minor that is not positive."""
     for n in range(1, a.shape[-1]):
         try:
@@ -236,9 +236,9 @@ def _lstsq(a: np.ndarray, b: np.ndarray, rtol: float) -> tuple:
     # the QR of [a, b] contains Q^H b
     q, r = (None, np.linalg.qr(np.concatenate([a, b], -1), "r")) if tall else np.linalg.qr(_adjoint(a))
     r, right_side = r[..., :size, :size], r[..., :size, size:]
-    inverse = _substituted(r, np.broadcast_to(np.eye(size, dtype=a.dtype), r.shape), True, False)
+    inverse = _solved(r, np.broadcast_to(np.eye(size, dtype=a.dtype), r.shape), True, False)
     if (np.linalg.norm(r, axis=(-2, -1)) * np.linalg.norm(inverse, axis=(-2, -1)) * rtol < 1).all():
-        solution = _substituted(r, right_side, True, False) if tall else q @ (_adjoint(inverse) @ b)
+        solution = _solved(r, right_side, True, False) if tall else q @ (_adjoint(inverse) @ b)
         return solution, np.full(a.shape[:-2], size)
     inverse, rank = _pinv_and_rank(a, 0.0, rtol, False)
     return inverse @ b, rank
@@ -284,7 +284,7 @@ def _inv_or_infinite(a: np.ndarray) -> np.ndarray:
     except np.linalg.LinAlgError:
         packed, _, _, order = lu_cpu.lu(a, True)
         rows = (order[..., None, :] == np.arange(a.shape[-1])[:, None]).swapaxes(-1, -2).astype(a.dtype)
-        return _substituted(packed, _substituted(packed, rows, False, True), True, False)
+        return _solved(packed, _solved(packed, rows, False, True), True, False)
 
 
 def _propagating_nan(compute: Callable) -> Callable:
@@ -297,15 +297,15 @@ def _propagating_nan(compute: Callable) -> Callable:
         has_nan = has_nan.any((-2, -1))
         results = compute(np.where(has_nan[..., None, None], np.eye(a.shape[-1], dtype=a.dtype), a), *rest)
         return (
-            tuple([_filled(result, has_nan) for result in results])
+            tuple([_filled_with_nan(result, has_nan) for result in results])
             if isinstance(results, tuple)
-            else _filled(results, has_nan)
+            else _filled_with_nan(results, has_nan)
         )
 
     return run
 
 
-def _filled(result: np.ndarray, has_nan: np.ndarray) -> np.ndarray:
+def _filled_with_nan(result: np.ndarray, has_nan: np.ndarray) -> np.ndarray:
     """The result, filled with NaN for the matrices with `has_nan`."""
     nan = complex(np.nan, np.nan) if result.dtype.kind == "c" else np.nan
     return np.where(
@@ -349,7 +349,7 @@ solve = Factorization(
 )
 cholesky = Factorization("cholesky", "a[*b n n]:fc;", "", _cholesky, lambda a: a, (
     "The factorization could not be completed because the input is not positive-definite "
-    "(the leading minor of order {0} is not positive-definite).", _minor,
+    "(the leading minor of order {0} is not positive-definite).", _order_of_failing_minor,
 ))  # fmt: skip
 slogdet = Factorization("slogdet", "a[*b n n]:fc;", "sign logabsdet", _slogdet, lambda a: (a[:-2], a[:-2]))
 det = Factorization("det", "a[*b n n]:fc;", "", _propagating_nan(np.linalg.det), lambda a: a[:-2])

@@ -37,7 +37,7 @@ def _triangular(a: object, b: object, upper: bool, unit: bool = False) -> object
     return solve_triangular.apply((a.contiguous(), b.contiguous()), (upper, unit))
 
 
-def _or_zeros(grads: list, results: tuple) -> list:
+def _zeros_for_none(grads: list, results: tuple) -> list:
     """The gradients, zero for results that have none."""
     return [like.new_zeros(like.shape) if grad is None else grad for grad, like in zip(grads, results)]
 
@@ -106,7 +106,7 @@ def _qr_gradient(grads: list, a: object, q: object, r: object, mode: str) -> obj
     rows, columns = q.shape[-2], r.shape[-1]
     if mode == "complete" and rows > columns:
         raise RuntimeError("The QR decomposition is not differentiable when mode='complete' and nrows > ncols.")
-    gq, gr = _or_zeros(grads, (q, r))
+    gq, gr = _zeros_for_none(grads, (q, r))
     if rows < columns:
         right_block = q @ gr[..., rows:]
         gq, gr, r = gq + a[..., rows:] @ gr[..., rows:].mH, gr[..., :rows], r[..., :rows]

@@ -136,7 +136,7 @@ class Substitution(Op):
             return Plan(out, lambda *_: None)
         n, columns = b.shape[-2:]
         if b.device.backend.is_gpu and n > block_reduce.panel_columns(b):
-            return Plan(out, self._by_blocks(b, *map(int, attributes)))
+            return Plan(out, self._launch_by_blocks(b, *map(int, attributes)))
         width, signature = 1 if b.device.backend.is_gpu else min(columns, _COLUMNS), bind.signature(b, b, b, numbers=7)
         launch = bind.launcher(
             b.device,
@@ -151,7 +151,7 @@ class Substitution(Op):
             out, launch, (b.size // (n * columns), n, columns, *map(int, attributes), width, -(-columns // width))
         )
 
-    def _by_blocks(self, b: Layout, upper: int, unit: int) -> Callable:
+    def _launch_by_blocks(self, b: Layout, upper: int, unit: int) -> Callable:
         """The launch on a GPU: solve a block of rows, then subtract it from the remaining rows at once."""
         n, columns = b.shape[-2:]
         matrices, block = b.size // (n * columns), block_reduce.panel_columns(b)

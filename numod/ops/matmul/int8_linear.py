@@ -265,7 +265,7 @@ class _ByteLayer(Op):
         return lambda *arrays: run(*arrays, *sizes, block, min(threads.get_num_threads(), panels))
 
 
-def _left(x: Layout, weight: Layout) -> tuple:
+def _word_rows(x: Layout, weight: Layout) -> tuple:
     """The scratch memory of x as rows of words, and the number of padded columns."""
     group, panel, (columns, inner) = byte_tiles.group(), byte_tiles.shape().panel, weight.shape
     return (x.shape[0] * -(-inner // group) * group, byte_tiles.number_type()), -(-columns // panel) * panel
@@ -309,7 +309,7 @@ class ByteLinear(_ByteLayer):
 
     def tiles(self, x: Layout, weight: Layout, out: Layout, attributes: tuple) -> tuple:
         """See `_ByteLayer`."""
-        left, padded = _left(x, weight)
+        left, padded = _word_rows(x, weight)
         parts, names = (left, (padded, np.dtype("int32")), (padded, np.dtype("float32"))), (x, "int32", "float32")
         flip = 128 if byte_tiles.group() == 4 and x.dtype is dtypes.int8 else 0
         sizes = *out.shape, weight.shape[1], *attributes
@@ -333,7 +333,7 @@ class DynamicLinear(_ByteLayer):
 
     def tiles(self, x: Layout, weight: Layout, out: Layout, attributes: tuple) -> tuple:
         """See `_ByteLayer`."""
-        (left, padded), rows, number, real = _left(x, weight), x.shape[0], np.dtype("int32"), np.dtype("float32")
+        (left, padded), rows, number, real = _word_rows(x, weight), x.shape[0], np.dtype("int32"), np.dtype("float32")
         parts = left, (padded, number), (padded, real), (padded, real), (rows, real), (2 * rows, number)
         names, sizes = (*["float32"] * 3, "int32", "float32"), (*out.shape, weight.shape[1], *attributes)
         shift = 128 if byte_tiles.group() == 4 else 0

@@ -74,17 +74,17 @@ def joint_gradients(separate: dict[str, Callable]) -> dict[tuple[str, ...], Call
     Falls back to the `separate` gradient of each input for large layers and for double backward.
     """
 
-    def of_all(g: object, x: object, weight: object, recording: bool) -> tuple:
+    def gradients_of_all(g: object, x: object, weight: object, recording: bool) -> tuple:
         if recording or not _is_small(g, x, weight):
             return separate["x"](g, weight), separate["weight"](g, x), separate["bias"](g)
         return linear_gradient.apply((g, x, weight))
 
-    def of_parameters(g: object, x: object, recording: bool) -> tuple:
+    def gradients_of_parameters(g: object, x: object, recording: bool) -> tuple:
         if recording or not _is_small(g, x, x):
             return separate["weight"](g, x), separate["bias"](g)
         return linear_gradient.apply((g, x, None))
 
-    return {("x", "weight", "bias"): of_all, ("weight", "bias"): of_parameters}
+    return {("x", "weight", "bias"): gradients_of_all, ("weight", "bias"): gradients_of_parameters}
 
 
 def _is_small(g: object, x: object, weight: object) -> bool:

@@ -22,7 +22,7 @@ from ...kernel.language import int64, parallel_range, uintp
 from ...kernel.specialize import specialized
 from .linear_backward import joint_gradients
 from ..op import Op, Packing, Plan, on_tensor_cores, single_device
-from .split_k import FULL_GPU_BLOCKS, divisor, in_parts
+from .split_k import FULL_GPU_BLOCKS, divisor, launch_in_parts
 from ..pointwise import broadcast_shapes
 from .tiled import tiled_with_epilogue, panel_packer, takes_panels, tiled
 from .gemv import vector_product
@@ -129,7 +129,7 @@ def _gpu_product(
     no_bias = a.device.empty(0, a.storage)
     if parts == 1:
         return run, (no_bias, *constants)
-    return in_parts(run, constants, layout((rows, columns), a.dtype, a.device), parts), (no_bias,)
+    return launch_in_parts(run, constants, layout((rows, columns), a.dtype, a.device), parts), (no_bias,)
 
 
 def _memory_order(inner: int, outer: int) -> str:

@@ -19,7 +19,7 @@ def divisor(n: int, limit: int) -> int:
     return next(candidate for candidate in range(max(limit, 1), 0, -1) if n % candidate == 0)
 
 
-def in_parts(run: Callable, constants: tuple, out: Layout, parts: int) -> Callable:
+def launch_in_parts(run: Callable, constants: tuple, out: Layout, parts: int) -> Callable:
     """A launch of `run`, which computes `parts` partial sums in the accumulation dtype, and of their sum."""
     sum_storage, empty = out.dtype.compute.storage, out.device.empty
     text = specialized(add_parts, stored=writer.store_function(out.dtype))

@@ -141,7 +141,7 @@ def gradient_block(
                 element, offset = element + wrap, offset - n
 
 
-def in_chunks(x: Layout, name: str, backward: bool, numbers: tuple[int, ...], eps: float) -> Callable | None:
+def launch_in_chunks(x: Layout, name: str, backward: bool, numbers: tuple[int, ...], eps: float) -> Callable | None:
     """The launch of `channel_norm` or its gradient by two kernels; None if one block per channel is enough."""
     images, channels, n, *flags = numbers
     count = images * n

@@ -61,7 +61,7 @@ class Norm(Op):
         signature = bind.signature(*arrays, numbers=len(numbers), others=["float64"] * len(tail))
         threads = block_reduce.sharing(x, n, most=512) if n < 1 << 31 else 0
         shared = (
-            batch_norm_cuda.in_chunks(x, self.name, kernel is channel_norm_gradient_kernel, numbers, tail[0])
+            batch_norm_cuda.launch_in_chunks(x, self.name, kernel is channel_norm_gradient_kernel, numbers, tail[0])
             if threads and kernel in _IN_CHUNKS
             else None
         )

@@ -255,11 +255,11 @@ def _launch(name: str, x: Layout, dim: int, least: bool) -> Callable:
         return bind.launcher(x.device, name, specialized(comparing(kernel, least)), signature, x.dtype, work)
 
     if step == 1 and block_reduce.sharing(x, n):
-        return _by_blocks(x, name, least, (outer, inner, outer_step, inner_step, n))
+        return _launch_by_blocks(x, name, least, (outer, inner, outer_step, inner_step, n))
     if step == 1 and not flat and n >= argminmax.lanes(x.storage.itemsize):
         chunks = min(_MAX_CHUNKS, n // _MIN_CHUNK) if outer * inner < _MAX_CHUNKS and n >= 2 * _MIN_CHUNK else 1
         run = launcher(rows_kernel, (x, "int64"), 6, x.size)
-        return _in_chunks(x, run, outer * inner * chunks, (outer, inner, outer_step, inner_step, n, chunks))
+        return _launch_in_chunks(x, run, outer * inner * chunks, (outer, inner, outer_step, inner_step, n, chunks))
     if inner_step == 1 and not flat and inner >= argminmax.least_columns(x.storage.itemsize) and n < 1 << 31:
         index_storage = np.dtype(np.int64 if x.storage.itemsize == 8 else np.int32)
         run = launcher(columns_kernel, (index_storage,), 7, x.size)
@@ -271,7 +271,7 @@ def _launch(name: str, x: Layout, dim: int, least: bool) -> Callable:
     return lambda x_data, values, indices: run(x_data, values, indices, *numbers)
 
 
-def _by_blocks(x: Layout, name: str, least: bool, shape: tuple) -> Callable:
+def _launch_by_blocks(x: Layout, name: str, least: bool, shape: tuple) -> Callable:
     """The launch of the block kernel; long rows are cut into chunks, whose extrema are reduced by a second launch."""
     outer, inner, *_, n = shape
     chunks = x.device.backend.chunks(outer * inner, n, True)
@@ -302,7 +302,7 @@ def _by_blocks(x: Layout, name: str, least: bool, shape: tuple) -> Callable:
     return launch
 
 
-def _in_chunks(x: Layout, run: Callable, parts: int, numbers: tuple) -> Callable:
+def _launch_in_chunks(x: Layout, run: Callable, parts: int, numbers: tuple) -> Callable:
     """The launch of `rows_kernel`. A single chunk writes the result directly; several write to scratch memory first."""
     if numbers[-1] == 1:
         return lambda x_data, values, indices: run(x_data, values, indices, values, indices, *numbers)

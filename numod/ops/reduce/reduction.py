@@ -93,8 +93,7 @@ class Reduction(Op):
                     f"\"{self.name}\" not implemented for '{compute.short}'; take a part first, with .real, .imag or "
                     ".abs()"
                 )
-            if compute.kind == "w":
-                self._refuse_wide_unsigned((x, layout((), compute, x.device)))
+            self.refuse_wide_unsigned(compute)
             raise RuntimeError(
                 f"{self.name}(): could not infer output dtype. Input dtype must be either a floating point or complex "
                 f"dtype. Got: {(wanted or x.dtype).short}"
@@ -172,17 +171,17 @@ def _plan(fold: folds.Fold, name: str, x: Layout, dims: tuple[int, ...], out: La
         and not x.device.backend.is_gpu
     )
     if columns:
-        return _columns(fold, name, x, outer_sizes, outer_steps, inner_sizes[0], inner_steps[0], count)
+        return _reduce_columns(fold, name, x, outer_sizes, outer_steps, inner_sizes[0], inner_steps[0], count)
     if (
         len(inner_sizes) > 1
         and x.device.backend.is_gpu
         and x.device.backend.chunks(outs, count, inner_steps[-1] == 1) > 1
     ):
-        return _by_dimensions(fold, name, x, outer_sizes, outer_steps, inner_sizes, inner_steps, outs, count)
-    return _divided(fold, name, x, outer_sizes, outer_steps, inner_sizes, inner_steps, outs, count)
+        return _reduce_by_dimensions(fold, name, x, outer_sizes, outer_steps, inner_sizes, inner_steps, outs, count)
+    return _reduce_in_stages(fold, name, x, outer_sizes, outer_steps, inner_sizes, inner_steps, outs, count)
 
 
-def _divided(
+def _reduce_in_stages(
     fold: folds.Fold,
     name: str,
     x: Layout,
@@ -204,11 +203,11 @@ def _divided(
         )
     one_stage = x.device.backend.is_gpu or len(inner_sizes) > 1 or not for_all_sizes.get()
     if chunks == 1 and one_stage:
-        return _rows(fold, name, x, outer_sizes, outer_steps, inner_sizes, inner_steps, outs, 1, count)
-    return _two_stages(fold, name, x, outer_sizes, outer_steps, inner_sizes, inner_steps, outs, chunks, count)
+        return _reduce_rows(fold, name, x, outer_sizes, outer_steps, inner_sizes, inner_steps, outs, 1, count)
+    return _reduce_in_two_stages(fold, name, x, outer_sizes, outer_steps, inner_sizes, inner_steps, outs, chunks, count)
 
 
-def _by_dimensions(
+def _reduce_by_dimensions(
     fold: folds.Fold,
     name: str,
     x: Layout,
@@ -228,13 +227,13 @@ def _by_dimensions(
         else (inner_sizes[:-1] + outer_sizes, inner_steps[:-1] + outer_steps)
     )
     partial = layout((outs, others), fold.wide, x.device, None if contiguous else (1, outs))
-    run, constants = _divided(
-        _partial(fold), name, x, sizes, steps, inner_sizes[-1:], inner_steps[-1:], outs * others, inner_sizes[-1]
+    run, constants = _reduce_in_stages(
+        _partial_fold(fold), name, x, sizes, steps, inner_sizes[-1:], inner_steps[-1:], outs * others, inner_sizes[-1]
     )
     return two_passes(run, constants, fold, name, partial, count), ()
 
 
-def _rows(
+def _reduce_rows(
     fold: folds.Fold,
     name: str,
     x: Layout,
@@ -289,7 +288,7 @@ def _rows(
     return launch, constants
 
 
-def _two_stages(
+def _reduce_in_two_stages(
     fold: folds.Fold,
     name: str,
     x: Layout,
@@ -304,22 +303,22 @@ def _two_stages(
     """Reduce chunks, then their partial totals; on a CPU in one kernel."""
     partial = layout((outs, chunks), fold.wide, x.device)
     if not x.device.backend.is_gpu:
-        run, constants = _rows(
+        run, constants = _reduce_rows(
             fold, name, x, outer_sizes, outer_steps, inner_sizes, inner_steps, outs, chunks, count, joined=True
         )
-        return _with_memory(run, 1, partial), constants
-    run, constants = _rows(
-        _partial(fold), name, x, outer_sizes, outer_steps, inner_sizes, inner_steps, outs, chunks, count
+        return _launcher_with_memory(run, 1, partial), constants
+    run, constants = _reduce_rows(
+        _partial_fold(fold), name, x, outer_sizes, outer_steps, inner_sizes, inner_steps, outs, chunks, count
     )
     return two_passes(run, constants, fold, name, partial, count), ()
 
 
-def _partial(fold: folds.Fold) -> folds.Fold:
+def _partial_fold(fold: folds.Fold) -> folds.Fold:
     """The fold whose results are totals to be combined."""
     return fold._replace(finalize=_TOTAL, result=fold.wide)
 
 
-def _columns(
+def _reduce_columns(
     fold: folds.Fold,
     name: str,
     x: Layout,
@@ -341,13 +340,13 @@ def _columns(
         for tile in (min(n, _TILE), min(n, 2 * _TILE))
     )
     run = bind.launcher(x.device, name, source, signature, fold.dtype, x.size, build.FAST_REDUCTION)
-    launch = _with_memory(run, 1, layout((rows_, n), fold.wide, x.device))
+    launch = _launcher_with_memory(run, 1, layout((rows_, n), fold.wide, x.device))
     if one_thread == shared:
         return launch, shared
     return (lambda *arguments: launch(*arguments, *(one_thread if threads.get_num_threads() == 1 else shared))), ()
 
 
-def _with_memory(run: Callable, inputs: int, totals: Layout) -> Callable:
+def _launcher_with_memory(run: Callable, inputs: int, totals: Layout) -> Callable:
     """A launcher of a kernel that takes scratch memory for totals between its inputs and its result."""
     empty, size, storage = totals.device.empty, totals.size, totals.storage
     return lambda *arguments: run(*arguments[:inputs], empty(size, storage), *arguments[inputs:])
@@ -420,8 +419,10 @@ def total(
         return flat(name, device, fold, inputs, n, chunks), constants
     partial = layout((1, chunks), fold.wide, device)
     if on_gpu:
-        return two_passes(flat(name, device, _partial(fold), inputs, n, chunks), constants, fold, name, partial, n), ()
-    return _with_memory(
+        return two_passes(
+            flat(name, device, _partial_fold(fold), inputs, n, chunks), constants, fold, name, partial, n
+        ), ()
+    return _launcher_with_memory(
         flat(name, device, fold, inputs, n, chunks, joined=True),
         len([input for input in inputs if input.tensor]),
         partial,
@@ -452,7 +453,9 @@ def two_passes(
         _ELEMENT, fold.combine, fold.finalize, fold.identity, fold.wide, fold.wide, fold.wide, fold.result
     )
     outer_step, inner_step = partial.strides
-    run_last, constants_last = _divided(last, name, partial, [outs], [outer_step], [chunks], [inner_step], outs, count)
+    run_last, constants_last = _reduce_in_stages(
+        last, name, partial, [outs], [outer_step], [chunks], [inner_step], outs, count
+    )
 
     def launch(*arguments: object) -> None:
         *inputs, out = (argument for argument in arguments if not isinstance(argument, (int, float)))

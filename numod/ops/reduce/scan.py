@@ -134,7 +134,7 @@ class Running(Op):
         if block_reduce.sharing(x, n, inner) and not result.is_complex:
             return Plan(out, scan_cuda.running(x, self.name, self.join, self.identity, wide.storage, out.storage, n))
         if inner >= _MIN_COLUMNS and self.join is not scan_cuda.join_exponentials and not x.device.backend.is_gpu:
-            return Plan(out, self._by_columns(x, wide, out, outer * inner), (outer, n, inner))
+            return Plan(out, self._launch_by_columns(x, wide, out, outer * inner), (outer, n, inner))
         text = specialized(
             self.kernel, **({"wide": wide.storage} if has(self.kernel, "wide") else {}), **ones(x, inner=inner)
         )
@@ -144,7 +144,7 @@ class Running(Op):
             (outer, n, inner),
         )
 
-    def _by_columns(self, x: Layout, wide: dtypes.dtype, out: Layout, column_count: int) -> Callable:
+    def _launch_by_columns(self, x: Layout, wide: dtypes.dtype, out: Layout, column_count: int) -> Callable:
         text = specialized(running_columns, COLUMNS=_COLUMNS, wide=wide.storage, identity=self.identity, join=self.join)
         run = bind.launcher(x.device, self.name, text, bind.signature(x, wide, out, numbers=3), x.dtype, x.size)
         empty = x.device.empty

@@ -243,17 +243,19 @@ def running(
 ) -> Callable:
     """The launch of a running total of rows of n elements; `join` combines two totals of type `wide`."""
     kernel = partial(running_block, JOIN=join, IDENTITY=identity, ACCUMULATOR=wide, NUMBER=x.storage, RESULT=result)
-    return _in_chunks(x, name, kernel, (wide,), f"{wide.name}[], {result.name}[]", n)
+    return _launch_in_chunks(x, name, kernel, (wide,), f"{wide.name}[], {result.name}[]", n)
 
 
 def extremes(x: Layout, name: str, least: bool, n: int) -> Callable:
     """The launch of running extrema and their positions."""
     kernel = partial(greatest_block, later=later_of_least if least else later_of_greatest, NUMBER=x.storage)
     number, position = x.storage, np.dtype(np.int64)
-    return _in_chunks(x, name, kernel, (number, position), f"{number.name}[], int64[], {number.name}[], int64[]", n)
+    return _launch_in_chunks(
+        x, name, kernel, (number, position), f"{number.name}[], int64[], {number.name}[], int64[]", n
+    )
 
 
-def _in_chunks(
+def _launch_in_chunks(
     x: Layout, name: str, kernel: Callable, total_storages: tuple[np.dtype, ...], arrays: str, n: int
 ) -> Callable:
     """A launch for few long rows: blocks scan chunks of a row, then add the totals of earlier chunks."""

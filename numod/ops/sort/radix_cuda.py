@@ -184,7 +184,7 @@ def move_digits(
         cuda.syncthreads()
 
 
-def by_digits(x: Layout, n: int, flip: int, take: Callable) -> Callable:
+def launch_by_digits(x: Layout, n: int, flip: int, take: Callable) -> Callable:
     """The launch of a sort of rows of n elements. take(x, values, indices, positions, size, n, start) writes the result
     for the positions at `start`.
     """

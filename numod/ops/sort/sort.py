@@ -355,13 +355,13 @@ class Sort(Op):
         if x.size == 0:
             return Plan(results, lambda *_: None)
         n = x.shape[-1] if x.ndim else 1
-        return Plan(results, (_merging if x.device.backend.is_gpu else _by_rows)(x, n, int(descending)))
+        return Plan(results, (_launch_merging if x.device.backend.is_gpu else _launch_by_rows)(x, n, int(descending)))
 
 
-def _by_rows(x: Layout, n: int, flip: int) -> Callable:
+def _launch_by_rows(x: Layout, n: int, flip: int) -> Callable:
     """The launch for a CPU; each task sorts whole rows."""
     if x.storage.itemsize <= 4:
-        return _packed(x, n, flip)
+        return _launch_packed(x, n, flip)
     rows, (digit, passes), key = (
         x.size // n,
         digits(x.dtype, n) if n > _INSERTION_LENGTH else (0, 0),
@@ -383,7 +383,7 @@ def _by_rows(x: Layout, n: int, flip: int) -> Callable:
     return launch
 
 
-def _packed(x: Layout, n: int, flip: int) -> Callable:
+def _launch_packed(x: Layout, n: int, flip: int) -> Callable:
     """The launch for a CPU and keys of up to 32 bits."""
     rows, work = x.size // n, x.size * 16 if x.size > n else 1
     tasks, word, empty = min(rows, TASKS), np.dtype(np.uint64), x.device.empty
@@ -414,7 +414,7 @@ def _packed(x: Layout, n: int, flip: int) -> Callable:
     return launch
 
 
-def _merging(x: Layout, n: int, flip: int) -> Callable:
+def _launch_merging(x: Layout, n: int, flip: int) -> Callable:
     """The launch for a GPU: blocks of threads sort runs, which are merged in rounds; or `radix_cuda` for long rows."""
     key = key_storage(x.dtype)
     element = x.storage.name
@@ -423,7 +423,7 @@ def _merging(x: Layout, n: int, flip: int) -> Callable:
     run, rows = min(max(1 << (n - 1).bit_length(), 16), longest_run), x.size // n
     runs, threads = -(-n // run), min(x.device.backend.threads_per_row(8 * run), run // 2)
     if radix_cuda.suits(x, n, runs):
-        return radix_cuda.by_digits(x, n, flip, _taking(x))
+        return radix_cuda.launch_by_digits(x, n, flip, _take_launcher(x))
     arrays = f"{element}[], {element}[], int64[], {key.name}[], uint32[]"
     begin = block_reduce.launcher(
         x, "sort_runs", partial(keyed(x, sort_block), RUN=run), arrays + 4 * ", int64", rows * runs, threads
@@ -432,7 +432,7 @@ def _merging(x: Layout, n: int, flip: int) -> Callable:
         return lambda x_data, values, indices: begin(
             x_data, values, indices, empty(1, key), empty(1, _POSITION), rows, n, 1, flip
         )
-    merge, take = keyed_launcher(x, "merge", merge_kernel, f"{key.name}[], uint32[]", 4, x.size), _taking(x)
+    merge, take = keyed_launcher(x, "merge", merge_kernel, f"{key.name}[], uint32[]", 4, x.size), _take_launcher(x)
     rounds = (runs - 1).bit_length()
 
     def launch(x_data: object, values: object, indices: object) -> None:
@@ -445,7 +445,7 @@ def _merging(x: Layout, n: int, flip: int) -> Callable:
     return launch
 
 
-def _taking(x: Layout) -> Callable:
+def _take_launcher(x: Layout) -> Callable:
     return keyed_launcher(
         x, "take", take_kernel, f"{x.storage.name}[], {x.storage.name}[], int64[], uint32[]", 3, x.size
     )

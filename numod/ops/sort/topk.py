@@ -180,7 +180,7 @@ class Select(Op):
         n = x.shape[-1]
         rows, on_gpu, key = x.size // n, x.device.backend.is_gpu, key_storage(x.dtype)
         if aim == FIRST and m <= SORTED_LIMIT and not on_gpu:
-            return Plan(results, _first(x, rows, n, m, descending))
+            return Plan(results, _launch_first(x, rows, n, m, descending))
         # short digits on a GPU, since each thread has its own counts
         tasks, (digit, passes) = min(rows, _THREADS if on_gpu else TASKS), digits(x.dtype, 0 if on_gpu else n)
         arrays = f"{x.storage.name}[], {x.storage.name}[], int64[], {key.name}[], int64[]"
@@ -200,7 +200,7 @@ def _flip_mask(key: np.dtype, descending: bool) -> int:
     return 0 if not descending else -1 if key.itemsize == 8 else 0xFFFFFFFF
 
 
-def _first(x: Layout, rows: int, n: int, m: int, descending: bool) -> Callable:
+def _launch_first(x: Layout, rows: int, n: int, m: int, descending: bool) -> Callable:
     """A launch that finds the m first elements of each row without sorting it."""
     tasks, key, empty = min(rows, TASKS), key_storage(x.dtype), x.device.empty
     flip = _flip_mask(key, descending)

@@ -74,11 +74,11 @@ class Runs(Op):
         out = layout(x.shape[:1], dtypes.int64, x.device)
         width = x.size // (x.shape[0] or 1)
         if x.size and x.device.backend.is_gpu:
-            return _by_threads(self.name, x, out, width)
+            return _plan_by_threads(self.name, x, out, width)
         return _plan(self.name, specialized(runs_kernel, **ones(x, width=width)), (x,), out, (x.shape[0], width), 1)
 
 
-def _by_threads(name: str, x: Layout, out: Layout, width: int) -> Plan:
+def _plan_by_threads(name: str, x: Layout, out: Layout, width: int) -> Plan:
     """The plan for a GPU: the running count of rows that differ from the previous one."""
     differ = _plan(name, specialized(differs_kernel), (x,), out, (x.shape[0], width), x.size)
     total = cumsum.prepare((out,), (0,))

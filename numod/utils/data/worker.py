@@ -18,7 +18,7 @@ from multiprocessing.connection import Connection
 
 import numpy as np
 
-from ...core.create.random import manual_seed
+from ...core.create.generator import manual_seed
 from ...device.threads import set_num_threads
 from .fetch import Batch, Source
 from .info import WorkerInfo, set_worker_info

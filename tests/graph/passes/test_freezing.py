@@ -81,7 +81,7 @@ def test_matrix_products(transposed: bool, columns: int) -> None:
 def test_transformed_weights_of_convolutions(channels: int, features: int, size: int) -> None:
     model = nn.Sequential(nn.Conv2d(channels, features, 3, 1, 1), nn.ReLU()).eval()
     frozen, x = freeze(model), numod.randn(3, channels, size, size)
-    assert numod.equal(frozen(x), model(x)) and any("spread_convolution" in step for step in steps(frozen))
+    assert numod.equal(frozen(x), model(x)) and any("winograd_convolution" in step for step in steps(frozen))
     x[0, 0, 0, 0] = numod.inf
     assert numod.equal(frozen(x).isnan(), model(x).isnan())
     model[0].weight.mul_(2)

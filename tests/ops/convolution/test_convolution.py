@@ -215,7 +215,7 @@ WINOGRAD = [
 ]
 
 
-def _by_winograd(x_shape, features, padding, seed=0, draw="standard_normal"):
+def _prefers_winograd(x_shape, features, padding, seed=0, draw="standard_normal"):
     """float32 (x, weight, g) of a convolution, checked to be one by Winograd's method, with its gradients."""
     from numod.ops.convolution.convolution import convolution, convolution_input, convolution_weight
 
@@ -226,7 +226,7 @@ def _by_winograd(x_shape, features, padding, seed=0, draw="standard_normal"):
     layouts = [numod.tensor(array)._layout for array in (x, weight)]
     out = convolution.prepare(tuple(layouts), attributes).layout
     for op, layout in ((convolution, out), (convolution_input, layouts[0]), (convolution_weight, layouts[1])):
-        assert op._by_winograd(layout, x_shape, weight_shape, tuple(out.shape), attributes[:4])
+        assert op._prefers_winograd(layout, x_shape, weight_shape, tuple(out.shape), attributes[:4])
     return x, weight, getattr(rng, draw)(tuple(out.shape)).astype("float32")
 
 
@@ -241,7 +241,7 @@ def _results(x, weight, g, padding, dtype):
 @pytest.mark.parametrize("draw", ["standard_normal", "random"])
 @pytest.mark.parametrize(("x_shape", "features", "padding"), WINOGRAD)
 def test_winograd_is_as_exact_as_sums(x_shape, features, padding, draw):
-    case = _by_winograd(x_shape, features, padding, 1, draw)
+    case = _prefers_winograd(x_shape, features, padding, 1, draw)
     exact = (
         _reference(*(array.astype("float64") for array in case[:2]), (1, 1), padding, (1, 1), 1),
         *_results(*case, padding, numod.float64)[1:],
@@ -255,7 +255,7 @@ def test_winograd_is_as_exact_as_sums(x_shape, features, padding, draw):
 @pytest.mark.filterwarnings("ignore:overflow encountered")
 def test_winograd_spreads_nothing_that_is_not_finite(value):
     for planted, (x_shape, features, padding) in enumerate(WINOGRAD[:3]):  # in x, weight and g
-        case = _by_winograd(x_shape, features, padding)
+        case = _prefers_winograd(x_shape, features, padding)
         for array in case:
             array.flat[0] = 1
         case[planted].flat[[-1, case[planted].size // 3]] = value
@@ -271,7 +271,7 @@ def test_winograd_spreads_nothing_that_is_not_finite(value):
 
 
 def test_winograd_compiled_has_the_bits_of_eager():
-    x, weight, _ = (numod.tensor(array) for array in _by_winograd(*WINOGRAD[0]))
+    x, weight, _ = (numod.tensor(array) for array in _prefers_winograd(*WINOGRAD[0]))
     bias, other = numod.randn(48), numod.randn(2, 48, 17, 13)
     for function in (
         lambda x: F.relu(F.conv2d(x, weight, bias, 1, (1, 0)) + other),
