@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import concurrent.futures as _python
 import threading
-from contextlib import suppress
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
 __all__ = ["Future", "collect_all", "wait_all"]

@@ -77,7 +77,9 @@ def allreduce_hook(process_group: ProcessGroup | None, bucket: GradBucket) -> Fu
     return _averaged(process_group, bucket.buffer())
 
 
-def _compressing(dtype: DType, name: str) -> Hook:
+def compressing(dtype: DType, name: str) -> Hook:
+    """A hook that sends gradients as `dtype`."""
+
     def hook(process_group: ProcessGroup | None, bucket: GradBucket) -> Future:
         buffer = bucket.buffer()
         return _averaged(process_group, buffer.to(dtype)).then(lambda future: buffer.copy_(future.value()))
@@ -102,7 +104,7 @@ def _wrapping(dtype: DType, name: str) -> Callable[[Hook], Hook]:
 
 
 fp16_compress_hook, bf16_compress_hook = (
-    _compressing(float16, "fp16_compress_hook"), _compressing(bfloat16, "bf16_compress_hook"),
+    compressing(float16, "fp16_compress_hook"), compressing(bfloat16, "bf16_compress_hook"),
 )  # fmt: skip
 fp16_compress_wrapper, bf16_compress_wrapper = (
     _wrapping(float16, "fp16_compress_wrapper"), _wrapping(bfloat16, "bf16_compress_wrapper"),
@@ -111,7 +113,7 @@ BUILTIN = {BuiltinCommHookType.ALLREDUCE: allreduce_hook, BuiltinCommHookType.FP
 
 
 def __getattr__(name: str) -> object:
-    """PyTorch's module `powerSGD_hook`, whose names have no implementation."""
+    """PyTorch's module `powerSGD_hook`. It builds on this one, so that it is imported when it is asked for."""
     if name != "powerSGD_hook":
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
-    return import_module("numod.distributed.algorithms.ddp_comm_hooks.powerSGD_hook")
+    return import_module(".power_sgd", __package__)

@@ -21,8 +21,6 @@ MODULES = {  # PyTorch's path below numod: its names, and what to do instead
     "distributed.device_mesh": ("DeviceMesh init_device_mesh", ONE_PROCESS),
     **dict.fromkeys(("distributed.elastic", "distributed.elastic.multiprocessing", "distributed.algorithms",
         "distributed.algorithms._checkpoint"), ("", ONE_PROCESS)),
-    "distributed.algorithms.ddp_comm_hooks.powerSGD_hook": ("PowerSGDState batched_powerSGD_hook powerSGD_hook",
-        "use fp16_compress_hook or bf16_compress_hook of default_hooks"),
     "distributed.algorithms.join": ("Join JoinHook Joinable", ONE_PROCESS),
     "distributed.algorithms._checkpoint.checkpoint_wrapper": (
         "CheckpointImpl CheckpointWrapper apply_activation_checkpointing checkpoint_wrapper offload_wrapper",

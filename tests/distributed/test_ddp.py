@@ -56,6 +56,29 @@ def sgd(model: nn.Module) -> numod.optim.Optimizer:
     return numod.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
 
 
+module = optimizer = x = None  # of a script whose step uses its globals
+
+
+def global_step() -> numod.Tensor:
+    optimizer.zero_grad()
+    loss = module(x).square().mean()
+    loss.backward()
+    optimizer.step()
+    return loss
+
+
+@on_ranks()
+def test_a_scripts_step_is_compiled() -> None:
+    global module, optimizer, x
+    module, x = DistributedDataParallel(nn.Linear(4, 3)), numod.ones(2, 4)
+    optimizer = sgd(module)
+    dist.all_reduce(numod.ones(3))
+    step = numod.compile(global_step, fullgraph=True)  # an error where it would run eagerly
+    for _ in range(6):
+        step()
+    assert "version 1" in str(step.explain())
+
+
 @on_ranks()
 def test_weights_equal_those_of_the_whole_batch() -> None:
     for dtype, bound in ((numod.float64, 1e-8), (numod.float32, 1e-5)):

@@ -432,20 +432,10 @@ def one_rank():
         numod.distributed.destroy_process_group()
 
 
-@row("`mixed_precision` and `device_mesh` of `DistributedDataParallel`")
+@row("`device_mesh` of `DistributedDataParallel`")
 def _() -> None:
-    with one_rank():
-        for name in ("mixed_precision", "device_mesh"):
-            with pytest.raises(NotImplementedError, match=name):
-                nn.parallel.DistributedDataParallel(nn.Linear(1, 1), **{name: 1})
-
-
-@row("`powerSGD_hook`")
-def _() -> None:
-    from numod.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import powerSGD_hook
-
-    with pytest.raises(NotImplementedError, match="fp16_compress_hook"):
-        powerSGD_hook(None, None)
+    with one_rank(), pytest.raises(NotImplementedError, match="device_mesh is not supported; pass process_group"):
+        nn.parallel.DistributedDataParallel(nn.Linear(1, 1), device_mesh=1)
 
 
 @row("collectives as methods of a process group (`group.allreduce`)")

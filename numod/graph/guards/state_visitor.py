@@ -19,6 +19,7 @@ from ...core.tensor import Tensor, fields_of
 from ...device.device import default_device, on_default_change
 from ...kernel import tensor_cores
 from ...ops.index import indexing
+from ...ops.op import Op
 from ..values import objects
 from ..values.instances import is_instance, is_tuple
 from ..values.kinds import (
@@ -153,8 +154,8 @@ class StateVisitor:
         elif issubclass(kind, CONTAINERS):
             yield from self._container(name, value, depth)
             yield from self._attributes(name, value, depth)
-        elif issubclass(kind, Generator):
-            yield name, "is", value  # its draws are recorded
+        elif issubclass(kind, (Generator, Op)):
+            yield name, "is", value  # a generator's draws are recorded, an op's plans are a cache
         else:
             yield name, "is", value
             yield from self._attributes(name, value, depth)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from ... import distributed as dist
@@ -15,13 +16,29 @@ from ...autograd import Function, is_grad_enabled, no_grad
 from ...core.create.values import tensor
 from ...core.shape.joining import cat
 from ...core.tensor import Tensor
-from ...distributed.comm_hooks import BUILTIN
+from ...distributed.comm_hooks import BUILTIN, compressing
 from ...distributed.group import NOT_INITIALIZED
 from ...distributed.reducer import Reducer
+from ...dtypes import dtype as DType
 from ..module import Module
+from ..utils.stateless import call_with
 
 __all__ = ["DistributedDataParallel"]
 _MEGABYTE = 1 << 20
+
+
+@dataclass
+class _MixedPrecision:
+    """The argument `mixed_precision` of DistributedDataParallel. None leaves floating-point tensors as they are.
+
+    - `param_dtype`: of inputs and parameters in forward and backward. Outside, parameters and gradients keep theirs.
+    - `reduce_dtype`: in which gradients are sent and summed; without it `param_dtype`.
+    - `buffer_dtype`: of buffers, also in the state dict.
+    """
+
+    param_dtype: DType | None = None
+    reduce_dtype: DType | None = None
+    buffer_dtype: DType | None = None
 
 
 class _Join:
@@ -49,18 +66,18 @@ class _Sink(Function):
 def _through_sink(outputs: Any, reducer: Reducer) -> Any:
     """The outputs, in nested tuples, lists and dicts, with their tensors passed through a `_Sink`."""
     tensors: list[Tensor] = []
-    _mapped(outputs, lambda tensor: tensors.append(tensor))
+    _mapped(outputs, lambda tensor: tensors.append(tensor) if tensor.requires_grad else None)
     if not tensors:
         return outputs
     report = reducer.reporter(tensors, outputs)
     passed = iter(_Sink.apply(report, *tensors))
-    return _mapped(outputs, lambda tensor: next(passed))
+    return _mapped(outputs, lambda tensor: next(passed) if tensor.requires_grad else tensor)
 
 
-def _mapped(value: Any, function: Callable) -> Any:
-    """The value with its tensors that require gradients replaced."""
+def _mapped(value: Any, function: Callable[[Tensor], Any]) -> Any:
+    """The value with its tensors replaced by a function of them."""
     if isinstance(value, Tensor):
-        return function(value) if value.requires_grad else value
+        return function(value)
     if type(value) in (list, tuple):
         return type(value)([_mapped(part, function) for part in value])
     if isinstance(value, tuple) and hasattr(value, "_fields"):
@@ -70,13 +87,20 @@ def _mapped(value: Any, function: Callable) -> Any:
     return value
 
 
+def _lowered(tensor: Tensor, dtype: DType) -> Tensor:
+    """A floating-point tensor in another dtype; others as they are."""
+    return tensor.to(dtype) if tensor.is_floating_point() else tensor
+
+
 class DistributedDataParallel(Module):
     """Calls `module`, and averages its gradients over the ranks of the group in each backward pass.
 
     `bucket_cap_mb` bounds the gradients that are reduced together. `find_unused_parameters` allows parameters that take
     no part in an output, `static_graph` too, if they are the same in all iterations. With `gradient_as_bucket_view`,
     `.grad` is a view of a bucket, which saves a copy. `broadcast_buffers` copies rank 0's buffers before each forward
-    call; `forward_sync_buffers` is its newer name. `bucket_cap_mb_list` bounds each bucket. Arguments about when a
+    call; `forward_sync_buffers` is its newer name. `bucket_cap_mb_list` bounds each bucket. `mixed_precision` is a
+    `nn.parallel.distributed._MixedPrecision(param_dtype, reduce_dtype, buffer_dtype)`: forward and backward compute
+    with copies of the parameters in `param_dtype`, and gradients are sent in `reduce_dtype`. Arguments about when a
     parameter is reduced or copied have no effect: `delay_all_reduce_named_params`, `skip_all_reduce_unused_params`,
     `batched_grad_copy`. Raises ValueError without a process group, RuntimeError for a module without trainable
     parameters or other ones than the other ranks have.
@@ -106,9 +130,16 @@ class DistributedDataParallel(Module):
         forward_sync_buffers: bool | None = None,
     ) -> None:
         super().__init__()
-        for name, value in (("mixed_precision", mixed_precision), ("device_mesh", device_mesh)):
-            if value is not None:
-                raise NotImplementedError(f"DistributedDataParallel: {name} is not supported; leave it out")
+        if device_mesh is not None:
+            raise NotImplementedError(
+                "DistributedDataParallel: device_mesh is not supported; pass process_group, which new_group makes"
+            )
+        if mixed_precision is not None and not isinstance(mixed_precision, _MixedPrecision):
+            raise TypeError(
+                "mixed_precision: expected numod.nn.parallel.distributed._MixedPrecision(param_dtype=...), got "
+                f"{mixed_precision!r}"
+            )
+        self.mixed_precision = mixed_precision
         self.process_group = dist.group.WORLD if process_group is None else process_group
         if self.process_group is None:
             raise ValueError(NOT_INITIALIZED)
@@ -129,6 +160,9 @@ class DistributedDataParallel(Module):
                 "DistributedDataParallel is not needed when a module doesn't have any parameter that requires a "
                 "gradient."
             )
+        if mixed_precision is not None and mixed_precision.buffer_dtype is not None:
+            for buffer in self._buffers_to_share():
+                buffer.data = _lowered(buffer, mixed_precision.buffer_dtype)
         if init_sync:
             self._check_alike(trained)
             self._synchronize(
@@ -143,6 +177,9 @@ class DistributedDataParallel(Module):
             list(trained.values()), list(trained), self.process_group, self.bucket_limits, self.find_unused_parameters,
             self.gradient_as_bucket_view, self.static_graph,
         )  # fmt: skip
+        dtypes = self.mixed_precision
+        if dtypes is not None and (dtype := dtypes.reduce_dtype or dtypes.param_dtype) is not None:
+            self.register_comm_hook(self.process_group, compressing(dtype, "mixed_precision_hook"))
 
     def _trained(self) -> dict[str, Tensor]:
         """The parameters whose gradients are averaged, by name."""
@@ -189,7 +226,7 @@ class DistributedDataParallel(Module):
         source = self._announce(reduces) if self._joining is not None else 0
         if self.will_sync_module_buffers():
             self._synchronize(self._buffers_to_share(), source)
-        output = self.module(*inputs, **kwargs)
+        output = self._call(inputs, kwargs)
         if reduces:
             self.reducer.prepare(output)
             if self.find_unused_parameters and not self.static_graph:
@@ -199,6 +236,19 @@ class DistributedDataParallel(Module):
         if self.require_forward_param_sync is not reduces:
             self.require_forward_param_sync = reduces
         return output
+
+    def _call(self, inputs: tuple, kwargs: dict[str, Any]) -> Any:
+        """The module's result; with `mixed_precision`, of the inputs and copies of the parameters in its dtype."""
+        dtype = None if self.mixed_precision is None else self.mixed_precision.param_dtype
+        if dtype is None:
+            return self.module(*inputs, **kwargs)
+        inputs, kwargs = _mapped((inputs, kwargs), lambda tensor: _lowered(tensor, dtype))
+        copies = {
+            name: _lowered(parameter, dtype)
+            for name, parameter in self.module.named_parameters()
+            if name not in self.parameters_to_ignore
+        }
+        return call_with(self.module, copies, inputs, kwargs, tie_weights=True, strict=False)
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:
