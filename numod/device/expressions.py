@@ -13,7 +13,7 @@ from types import SimpleNamespace
 BINARY = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
     ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod, ast.LShift: operator.lshift, ast.RShift: operator.rshift,
-    ast.BitAnd: operator.and_, ast.BitOr: operator.or_, ast.BitXor: operator.xor,
+    ast.BitAnd: operator.and_, ast.BitOr: operator.or_, ast.BitXor: operator.xor, ast.Pow: operator.pow,
 }  # fmt: skip
 _UNARY = {ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Invert: operator.invert, ast.Not: operator.not_}
 _COMPARISONS = {
@@ -32,7 +32,7 @@ def _numba() -> SimpleNamespace:
     from llvmlite import ir
     from numba.core import cgutils, types
 
-    return SimpleNamespace(types=types, cgutils=cgutils, ir=ir, signatures={})
+    return SimpleNamespace(types=types, cgutils=cgutils, ir=ir)
 
 
 class Expressions:
@@ -113,33 +113,40 @@ class Expressions:
         return value[1] if value[0] == self.types.boolean else self.call(bool, [value])[1]
 
     def combined(self, node: ast.BoolOp) -> tuple:
-        """The value of `and` or `or` of bools."""
-        truth, parts = truth_of(node), _undecided(node)
-        if truth is not None:
-            raise Unsupported("a condition that is a constant")
-        if len(parts) == 1:
-            return self.value(parts[0])
-        end, incoming = self.builder.append_basic_block(), []
-        for part in parts:
-            kind, raw = self.value(part)
-            if kind != self.types.boolean:
-                raise Unsupported("and, or of numbers")
-            incoming.append((raw, self.builder.block))
-            if part is parts[-1]:
-                self.builder.branch(end)
-            else:
-                following = self.builder.append_basic_block()
-                self.builder.cbranch(raw, *((following, end) if type(node.op) is ast.And else (end, following)))
-                self.builder.position_at_end(following)
-        return self.types.boolean, self.joined(end, incoming)
+        """The value of `and` or `or`: that of the first part which decides it, else of the last."""
+        if truth_of(node) is not None:
+            is_or = type(node.op) is ast.Or
+            return self.value(next((part for part in node.values if truth_of(part) is is_or), node.values[-1]))
+        *first, last = _undecided(node)
+        end, values = self.builder.append_basic_block(), []
+        for part in first:
+            value, following = self.value(part), self.builder.append_basic_block()
+            truth = self.truth(value)
+            values.append((value, self.builder.block))
+            self.builder.cbranch(truth, *((following, end) if type(node.op) is ast.And else (end, following)))
+            self.builder.position_at_end(following)
+        values.append((self.value(last), self.builder.block))
+        self.builder.branch(end)
+        return self.joined(end, values, any(map(self.is_fixed, first)))
 
-    def joined(self, block: object, incoming: list[tuple]) -> object:
-        """Continue in a block, with the value that comes from the block before it."""
-        self.builder.position_at_end(block)
+    def joined(self, end: object, values: list[tuple[tuple, object]], is_fixed: bool = False) -> tuple:
+        """Continue in the block `end`, with the value that comes from the block before it: `values` are (value, block).
+
+        If a condition is fixed, Numba drops the branch not taken, and the type of its value does not count.
+        """
+        kinds = [kind for (kind, _), _ in values]
+        common = self.typing.unify_types(*kinds)
+        if common is None or (is_fixed and len(set(kinds)) > 1):
+            raise Unsupported("values of several types")
+        incoming = []
+        for value, block in values:
+            self.builder.position_before(block.terminator)
+            incoming.append((self.cast(value, common), block))
+        self.builder.position_at_end(end)
         result = self.builder.phi(incoming[0][0].type)
-        for raw, source in incoming:
-            result.add_incoming(raw, source)
-        return result
+        for raw, block in incoming:
+            result.add_incoming(raw, block)
+        return common, result
 
     # ---- expressions
 
@@ -183,6 +190,8 @@ class Expressions:
         if folded is not None:
             return self.number(folded)
         left, right = self.value(node.left), self.value(node.right)
+        if type(node.op) is ast.Pow and isinstance(right[0], self.types.Integer) and self.is_fixed(node.right):
+            raise Unsupported("a constant power, which Numba writes as products")
         return self.call(self.operator(BINARY, node.op), [left, right])
 
     def unary(self, node: ast.UnaryOp) -> tuple:
@@ -198,8 +207,7 @@ class Expressions:
             for block in (yes, no):
                 self.builder.position_at_end(block)
                 self.builder.branch(end)
-            truth = self.numba.ir.IntType(1)
-            return self.types.boolean, self.joined(end, [(truth(1), yes), (truth(0), no)])
+            return self.joined(end, [(self.number(True), yes), (self.number(False), no)])
         left, right = self.value(node.left), self.value(node.comparators[0])
         return self.call(self.operator(_COMPARISONS, node.ops[0]), [left, right])
 
@@ -215,17 +223,9 @@ class Expressions:
         values = []
         for block, part in ((yes, node.body), (no, node.orelse)):
             self.builder.position_at_end(block)
-            value = self.value(part)
-            values.append((value, self.builder.block))
-        kind = self.typing.unify_types(*(value[0] for value, _ in values))
-        if kind is None or (is_fixed and values[0][0][0] != values[1][0][0]):
-            raise Unsupported("values of several types")
-        incoming = []
-        for value, block in values:
-            self.builder.position_at_end(block)
-            incoming.append((self.cast(value, kind), self.builder.block))
+            values.append((self.value(part), self.builder.block))
             self.builder.branch(end)
-        return kind, self.joined(end, incoming)
+        return self.joined(end, values, is_fixed)
 
     def subscript(self, node: ast.Subscript) -> tuple:
         container = self.value(node.value)
@@ -311,14 +311,7 @@ class Expressions:
         return table[type(sign)]
 
     def set_element(self, array: tuple, index: tuple, value: tuple) -> None:
-        kinds = array[0], index[0], value[0]
-        if kinds not in self.numba.signatures:
-            self.numba.signatures[kinds] = self.typing.resolve_setitem(*kinds)
-        signature = self.numba.signatures[kinds]
-        if signature is None:
-            raise Unsupported("assignment to an element")
-        targets = signature.args
-        self.call(operator.setitem, [(kind, self.cast(x, kind)) for x, kind in zip((array, index, value), targets)])
+        self.call(operator.setitem, [array, index, value])
 
 
 def truth_of(node: ast.expr) -> bool | None:

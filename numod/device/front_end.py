@@ -17,7 +17,7 @@ from types import FunctionType
 
 from . import phases
 from .expressions import Unsupported
-from .statements import Returned, Statements
+from .statements import OtherReturnType, Statements
 
 TEXT = "__text__"  # the global variable of a kernel's functions that has the text in which they are defined
 
@@ -34,7 +34,7 @@ def compiled(state: object) -> object | None:
     tree = _definition(function)
     if tree is None or code.co_freevars or code.co_flags & inspect.CO_VARARGS:
         return None
-    from numba.core import ir, types
+    from numba.core import ir, typed_passes, types
 
     left = vars(function).setdefault(_LEFT, set())
     if state.args in left or any(isinstance(kind, types.Omitted) for kind in state.args):  # default values
@@ -45,7 +45,7 @@ def compiled(state: object) -> object | None:
     names = code.co_varnames[: code.co_argcount]
     library = state.library
     location = ir.Loc(code.co_filename, code.co_firstlineno)
-    state.func_ir = _Outline(state.func_id, names, location, function, tree)
+    state.func_ir = _FunctionIR(state.func_id, names, location, function, tree)
     state.typemap = {f"arg.{name}": kind for name, kind in zip(names, state.args)}
     state.calltypes = {}
     state.return_type = types.none
@@ -54,8 +54,8 @@ def compiled(state: object) -> object | None:
         try:
             try:
                 _lower(state)
-            except Returned as returned:
-                state.return_type = returned.kind
+            except OtherReturnType as error:
+                state.return_type = error.kind
                 _lower(state)
         except MemoryError:
             raise
@@ -66,7 +66,7 @@ def compiled(state: object) -> object | None:
             return None
         finally:
             _walking.discard(function)
-        _back_end()().run_pass(state)
+        typed_passes.NoPythonBackend().run_pass(state)
     return state.cr
 
 
@@ -90,7 +90,7 @@ def _definition(function: FunctionType) -> ast.FunctionDef | None:
     return None if text is None else _definitions(text).get((code.co_name, code.co_firstlineno))
 
 
-class _Outline:
+class _FunctionIR:
     """What Numba's lowering reads of a function's representation."""
 
     generator_info = None
@@ -100,13 +100,6 @@ class _Outline:
     ) -> None:
         self.func_id, self.arg_names, self.loc, self.function, self.tree = func_id, names, loc, function, tree
         self.blocks = {0: None}
-
-
-@functools.cache
-def _back_end() -> type:
-    from numba.core.typed_passes import NoPythonBackend
-
-    return NoPythonBackend
 
 
 @functools.cache

@@ -9,7 +9,6 @@ import functools
 import importlib
 import operator
 from collections.abc import Callable, Iterable
-from contextlib import nullcontext
 
 from . import background, code_library, progress, wrapper
 
@@ -44,7 +43,7 @@ def all_replacements(cuda: bool) -> tuple[tuple[object, str, object], ...]:
     The package for CUDA has copies of most of the functions.
     """
     from llvmlite.binding import ffi
-    from numba.core import byteflow, cpu, errors, lowering, ssa, typeinfer
+    from numba.core import cpu
     from numba.core.types import abstract, functions
 
     package = "numba.cuda" if cuda else "numba"
@@ -78,11 +77,6 @@ def all_replacements(cuda: bool) -> tuple[tuple[object, str, object], ...]:
     return (
         *replacements, (base.BaseContext, "get_function", _with_elements(base.BaseContext.get_function)),
         (cpu.CPUContext, "create_cpython_wrapper", _wrapped(cpu.CPUContext.create_cpython_wrapper)),
-        (lowering.Lower, "storevar", _stored(lowering.Lower.storevar)),
-        (lowering, "str", _no_text),
-        *((module, "new_error_context", _error_context()) for module in (lowering, typeinfer)),
-        (errors.WarningsFixer, "catch_warnings", lambda *arguments, **options: _AT_ONCE),
-        *((module, "_logger", _Silent()) for module in (byteflow, ssa)),
         *background.lockless(),
     )  # fmt: skip
 
@@ -302,61 +296,6 @@ def _whole_number(builder: object, value: object, width: int, result: object) ->
     )
     whole = builder.select(fits, builder.fptosi(value, integer), ir.Constant(integer, -(2 ** (width - 1))))
     return whole if width == result.width else builder.trunc(whole, result)
-
-
-def _stored(original: Callable) -> Callable:
-    """`storevar`, without loading the value that is replaced: Numba does so to count references."""
-
-    def store(self: object, value: object, name: str, argidx: int | None = None) -> None:
-        if self.context.enable_nrt or argidx is not None or self._disable_sroa_like_opt:
-            original(self, value, name, argidx)
-        elif name in self._singly_assigned_vars:
-            self._blk_local_varmap[name] = value
-        else:
-            self.builder.store(value, self.getvar(name))
-
-    return store
-
-
-def _no_text(value: object) -> str:
-    """`str` for statements that are lowered: Numba writes each as text for a debugging aid that is off."""
-    return ""
-
-
-# Numba collects the warnings of each step of type inference, to show them later; they are shown at once instead
-_AT_ONCE = nullcontext()
-
-
-class _Silent:
-    """A logger that writes nothing: Numba's passes describe each of their steps to one that is off."""
-
-    @staticmethod
-    def debug(*message: object) -> None:
-        pass
-
-
-@functools.cache
-def _error_context() -> type:
-    """`new_error_context` as a class, which takes a third of the time to enter and leave."""
-    from numba.core import errors
-
-    class ErrorContext:
-        __slots__ = ("arguments", "text", "words")
-
-        def __init__(self, fmt_: str, *args: object, **kwargs: object) -> None:
-            self.text, self.arguments, self.words = fmt_, args, kwargs
-            loc = kwargs.get("loc")
-            if loc is not None and not loc.filename.startswith(errors._numba_path):
-                errors.loc_info.update(kwargs)
-
-        def __enter__(self) -> None:
-            pass
-
-        def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-            if isinstance(error, errors.NumbaError):
-                error.add_context(errors._format_msg(self.text, self.arguments, self.words))
-
-    return ErrorContext
 
 
 def _known_sizes(measure: Callable) -> Callable:

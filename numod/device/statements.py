@@ -8,7 +8,7 @@ from . import progress
 from .expressions import BINARY, Expressions, Unsupported, truth_of
 
 
-class Returned(Exception):
+class OtherReturnType(Exception):
     """The function returns another type than was assumed."""
 
     def __init__(self, kind: object) -> None:
@@ -36,12 +36,12 @@ class Statements(Expressions):
             self.assign_name(name, (self.types.unliteral(kind), value))
         self.block(self.tree.body)
         if self.known is not None:
-            self.give_back(None)
+            self.return_statement(ast.Return())
         kind = self.typing.unify_types(*self.returned)
         if kind is None or (self.has_fixed_test and len(set(self.returned)) > 1):
             raise Unsupported("results of several types")
         if kind != self.result:
-            raise Returned(kind)
+            raise OtherReturnType(kind)
 
     def block(self, statements: list[ast.stmt]) -> None:
         """Write statements up to the first jump."""
@@ -63,15 +63,16 @@ class Statements(Expressions):
         pass
 
     def assignment(self, node: ast.Assign) -> None:
-        if len(node.targets) != 1:
-            raise Unsupported("several targets")
-        (target,) = node.targets
-        if type(target) is ast.Tuple and type(node.value) is ast.Tuple and len(target.elts) == len(node.value.elts):
-            values = [self.value(element) for element in node.value.elts]
+        target, *others = node.targets
+        elements = node.value.elts if type(node.value) is ast.Tuple and not others else ()
+        if type(target) is ast.Tuple and len(target.elts) == len(elements):
+            values = [self.value(element) for element in elements]
             for element, value in zip(target.elts, values):
                 self.assign(element, value)
         else:
-            self.assign(target, self.value(node.value))
+            value = self.value(node.value)
+            for target in node.targets:
+                self.assign(target, value)
 
     def assign(self, target: ast.expr, value: tuple) -> None:
         """Assign a value to a name, to an element, or its elements to several."""
@@ -127,9 +128,9 @@ class Statements(Expressions):
             if self.known is not None:
                 self.builder.branch(end)
                 ends.append(self.known)
-        self.go_on(end, ends)
+        self.continue_from(end, ends)
 
-    def go_on(self, block: object, ends: list[dict]) -> None:
+    def continue_from(self, block: object, ends: list[dict]) -> None:
         """Continue in a block that is reached from `ends`: what is known is what is the same in all of them."""
         self.builder.position_at_end(block)
         if not ends:
@@ -162,7 +163,7 @@ class Statements(Expressions):
         if self.known is not None:
             self.jump_back(loop)
         self.loops.pop()
-        self.go_on(loop.end, loop.ends)
+        self.continue_from(loop.end, loop.ends)
 
     def jump_back(self, loop: Loop) -> None:
         """Jump to the next iteration. Variables must have the types that they had at the loop's start."""
@@ -247,13 +248,11 @@ class Statements(Expressions):
                 builder.store(count, counter)
 
     def return_statement(self, node: ast.Return) -> None:
-        self.give_back(node.value)
-
-    def give_back(self, node: ast.expr | None) -> None:
-        """Return the value of a node."""
         none = self.types.none
         value = (
-            (none, self.context.get_constant_generic(self.builder, none, None)) if node is None else self.value(node)
+            (none, self.context.get_constant_generic(self.builder, none, None))
+            if node.value is None
+            else self.value(node.value)
         )
         self.returned.append(value[0])
         if value[0] == self.result or self.typing.can_convert(value[0], self.result) is not None:

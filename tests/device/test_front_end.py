@@ -44,10 +44,14 @@ TEXTS = {
             out[i] += 0.125
         else:
             pass
+        out[i] += x[i] * (0.5 + int8(m > 2 or (0 and x[i] > 1))) + (i and x[i]) + float32(0.1) * (m < 2 or False)
+        out[i] += float32(0.1) * (i > 2 or 0) + float32(0.1) * (i > 2 or (i and m > 1) or not 1) + (0 or i or 2)
 """,
     "names": """
     a, b = 1, n
     a, b = b, a
+    first = out[3], out[4] = (a, b + 0.5)
+    out[5] = first[1] / 4
     first, last = both(a, b)
     low, high = (first, last) if first < last else (last, first)
     out[0], out[1] = low, high
@@ -90,6 +94,17 @@ TEXTS = {
     out[0] = {" + ".join(["x[0]"] * 700)}
     out[1] = out[2] = 1
 """,
+    "powers": """
+    power = m
+    power **= 2
+    out[0] = x[1] ** x[2] + 2.0 ** x[3] + x[4] ** -x[1] + x[5] ** 0.75 + (m / n) ** (1 / m) + 0.5 ** 53 * float64(power)
+    out[1] = m ** n + 2.5 ** m + 2 ** 3
+""",
+    "constant powers": """
+    k = 3
+    out[0] = x[1] ** 2 + x[2] ** k + m ** LIMIT
+    out[1] = 1
+""",
     "another iterable": """
     for i in (1, 2, 3):
         out[i] = x[i] + m
@@ -128,6 +143,7 @@ def kernel(x, out, n, m):
 TAIL = "    divide(part_of_a_loop_0, n, 1, (x, out))\n"
 LEFT_TO_NUMBA = {
     "types that change", "conditions of constants", "default values", "a deep expression", "another iterable",
+    "constant powers",
 }  # fmt: skip
 
 
