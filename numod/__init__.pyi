@@ -65,6 +65,7 @@ from . import tracebacks as tracebacks
 from .paths import types as types
 from . import utils as utils
 from . import version as version
+from . import weak_values as weak_values
 from .paths import other_devices as _other_devices
 from .cuda.streams import Event as Event
 from .futures import Future as Future

@@ -71,6 +71,7 @@ GROUND = {
     "notebook",
     "tracebacks",
     "version",
+    "weak_values",
 }  # top-level files below all folders
 MODULES = sorted(PACKAGE.rglob("*.py"))
 # names that the field does not use: where (everywhere for ""), and the term to write instead; underscores around a name
