@@ -35,7 +35,7 @@ class Machine:
     """A processor to compile for, as LLVM names it.
 
     `bits`: size of an address. `alignment`: bytes to which memory of the arena is aligned. `shares`: whether its code
-    goes into shared libraries.
+    goes into shared libraries. `floats`: whether it has instructions for floating point.
     """
 
     triple: str
@@ -45,6 +45,7 @@ class Machine:
     alignment: int = 64
     shares: bool = True
     abi: str = ""
+    floats: bool = True
 
     @property
     def is_elf(self) -> bool:
@@ -62,6 +63,11 @@ def compile_for(machine: Machine) -> None:
     """
     global _machine
     _machine = machine
+
+
+def has_floats() -> bool:
+    """Whether the processor has instructions for floating point."""
+    return _machine is None or _machine.floats
 
 
 def numba() -> types.ModuleType:

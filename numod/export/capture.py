@@ -9,8 +9,10 @@ from contextlib import nullcontext
 from typing import Any
 
 from ..autograd import no_grad
+from ..core.quantized.tensor import QuantizedTensor, Quantizer, wrap_integers
 from ..core.tensor import Tensor
 from ..graph.values.kinds import is_simple
+from ..graph.values.pytree import replace
 from ..graph.ir.program import Program, Value
 from ..graph.capture.trace import trace
 from ..nn import Module
@@ -37,6 +39,7 @@ def export(
 
     Tensors among the arguments, also in tuples, lists and dicts, become the program's inputs; numbers and strings
     become constants. A module runs without gradients. The state of modules and optimizers is restored afterwards.
+    A quantized example stands for an input of its integers, with its scale; quantized results are their integers.
 
     - `dynamic_shapes`: which sizes may vary, as in PyTorch: a dict by argument name, or a tuple like the arguments, of
       dicts by dimension, tuples or None; a dimension is a `Dim`, `Dim.AUTO`, `Dim.DYNAMIC`, or None. The function is
@@ -53,8 +56,9 @@ def export(
     arguments = [tuple(args), dict(kwargs or {})]
     tensors: list[Tensor] = []
     spec = _spec(arguments, tensors, "args")
-    examples = [tensor.detach().contiguous().clone() for tensor in tensors]
-    recording = _Recording(mod, state_of(mod), spec)
+    quantizers = {k: tensor._quantizer for k, tensor in enumerate(tensors) if isinstance(tensor, QuantizedTensor)}
+    examples = [_integers_of(tensor).detach().contiguous().clone() for tensor in tensors]
+    recording = _Recording(mod, state_of(mod), spec, quantizers)
     extents = (
         [] if dynamic_shapes is None else dimensions.read(dynamic_shapes, *arguments, argument_names(mod, *arguments))
     )
@@ -136,6 +140,11 @@ def _spec(argument: Any, tensors: list[Tensor], where: str) -> Any:
     )
 
 
+def _integers_of(result: Any) -> Any:
+    """The integers of a quantized tensor; anything else as it is."""
+    return result._integers if isinstance(result, QuantizedTensor) else result
+
+
 def filled(spec: Any, tensors: Sequence[Tensor]) -> Any:
     """The structure with tensors in place of its Values."""
     if isinstance(spec, Value):
@@ -146,17 +155,22 @@ def filled(spec: Any, tensors: Sequence[Tensor]) -> Any:
 
 
 class _Recording:
-    """Records a function any number of times and restores its state after each run."""
+    """Records a function any number of times and restores its state after each run.
 
-    def __init__(self, mod: Callable, state: State, spec: Any) -> None:
-        self.mod, self.state, self.spec = mod, state, spec
+    `quantizers`: those of quantized inputs, by number.
+    """
+
+    def __init__(self, mod: Callable, state: State, spec: Any, quantizers: dict[int, Quantizer]) -> None:
+        self.mod, self.state, self.spec, self.quantizers = mod, state, spec, quantizers
         self.known: dict[int, str] = {}  # names of the last program's held tensors, by id
         self.about: dict[str, Any] = {}  # the description of the state, for `state_file`
 
     def run(self, *tensors: Tensor) -> Any:
-        """Call the function."""
-        args, kwargs = filled(self.spec, tensors)
-        return self.mod(*args, **kwargs)
+        """Call the function. Its quantized inputs and results are integers here."""
+        quantizers = self.quantizers
+        inputs = [wrap_integers(x, quantizers[k]) if k in quantizers else x for k, x in enumerate(tensors)]
+        args, kwargs = filled(self.spec, inputs)
+        return replace(self.mod(*args, **kwargs), _integers_of)
 
     def record(self, examples: list[Tensor]) -> Program:
         """The program of a call. Its outputs have separate memory. State that the call writes is restored."""

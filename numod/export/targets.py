@@ -37,9 +37,8 @@ def _x86(name: str, processor: str, features: str) -> Target:
 
 
 def _cortex(name: str, triple: str, processor: str, features: str) -> Target:
-    return Target(
-        name, Machine(triple, processor, features, bits=32, alignment=8, shares=False), library=None, bare=True
-    )
+    machine = Machine(triple, processor, features, bits=32, alignment=8, shares=False, floats=bool(features))
+    return Target(name, machine, library=None, bare=True)
 
 
 _ROWS = (
@@ -60,7 +59,7 @@ _ROWS = (
     Target(
         "riscv32",
         Machine("riscv32-unknown-none-elf", "generic-rv32", "+m,+a,+c", bits=32, alignment=8, shares=False,
-            abi="ilp32"),
+            abi="ilp32", floats=False),
         library=None, bare=True,
     ),
     Target(

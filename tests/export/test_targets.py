@@ -20,6 +20,7 @@ from object_files import undefined_and_writable
 
 import numod as torch
 from numod import nn
+from numod.ao import quantization
 from numod.device import helpers
 from numod.export import Artifact, aot_compile, export, libraries, targets
 
@@ -132,14 +133,19 @@ CORES = {  # compiler's options, machine, whether it has a floating-point unit
 # microbit, the board with a Cortex-M0, has 16 kB of memory: too little for the self-test of this network
 @pytest.mark.parametrize("name", ["cortex-m4"])
 def test_the_self_test_passes_on_a_microcontroller(name: str, artifact: Artifact, tmp_path: Path) -> None:
+    assert _self_test(name, artifact, tmp_path) == 0
+
+
+def _self_test(name: str, artifact: Artifact, folder: Path) -> int:
+    """The result of the self-test on an emulated microcontroller, linked without any library."""
     _needs("arm-none-eabi-gcc", "qemu-system-arm")
     options, board, floats = CORES[name]
     start = START if floats else re.sub(r".*(0xE000ED88|dsb).*\n", "", START)
     layout = (
         LAYOUT if floats else LAYOUT.replace("LENGTH = 4M", "LENGTH = 256K", 1).replace("LENGTH = 4M", "LENGTH = 16K")
     )
-    (tmp_path / "start.c").write_text(start)
-    (tmp_path / "layout.ld").write_text(layout)
+    (folder / "start.c").write_text(start)
+    (folder / "layout.ld").write_text(layout)
     code = str(artifact.path(name, library=False))
     command = [
         "arm-none-eabi-gcc",
@@ -151,10 +157,47 @@ def test_the_self_test_passes_on_a_microcontroller(name: str, artifact: Artifact
         "start.c",
         code,
     ]
-    # without any library: the object needs nothing
-    subprocess.run([*command, "-T", "layout.ld", "-Wl,--gc-sections", "-o", "net.elf"], cwd=tmp_path, check=True)
+    subprocess.run([*command, "-T", "layout.ld", "-Wl,--gc-sections", "-o", "net.elf"], cwd=folder, check=True)
     machine = ["qemu-system-arm", "-M", board, "-nographic", "-semihosting", "-kernel", "net.elf"]
-    assert subprocess.run(machine, cwd=tmp_path, timeout=60).returncode == 0
+    return subprocess.run(machine, cwd=folder, timeout=60).returncode
+
+
+def _quantized(model: nn.Module, x: torch.Tensor) -> tuple[nn.Module, torch.Tensor]:
+    """(the quantized layers of a model that begins with a layer and a ReLU, a quantized input)."""
+    wrapped = quantization.QuantWrapper(quantization.fuse_modules(model.eval(), ["0", "1"]))
+    wrapped.qconfig = quantization.get_default_qconfig("qnnpack")
+    prepared = quantization.prepare(wrapped)
+    prepared(x)
+    converted = quantization.convert(prepared)
+    return converted.module, converted.quant(x[:1])
+
+
+QUANTIZED = {  # a model and its inputs, the most bytes of code and constants
+    "layers": lambda: (nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10)), torch.randn(50, 64), 4096),
+    "images": lambda: (
+        nn.Sequential(nn.Conv2d(1, 8, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(8, 8, 3, 2, groups=8),
+            nn.Flatten(), nn.Linear(32, 4)),
+        torch.randn(50, 1, 10, 10), 8192,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("network", QUANTIZED)
+def test_quantized_networks_need_no_floating_point(network: str, tmp_path: Path) -> None:
+    _needs("arm-none-eabi-nm", "arm-none-eabi-size")
+    torch.manual_seed(0)
+    model, x, most = QUANTIZED[network]()
+    model, x = _quantized(model, x)
+    program = export(model, (x,)).frozen()
+    assert torch.equal(program.module()(x.int_repr()), model(x).int_repr())
+    artifact = aot_compile(program, tmp_path, targets=["cortex-m0"], optimize="size")
+    code = artifact.path("cortex-m0", library=False)
+    symbols = subprocess.run(["arm-none-eabi-nm", code], capture_output=True, text=True, check=True).stdout.split()
+    assert not [name for name in symbols if re.match(r"__aeabi_(c?[fd]|.*2[fd]$)|rint|f?max|f?min|__.*[sd]f", name)]
+    size = subprocess.run(["arm-none-eabi-size", "-A", code], capture_output=True, text=True, check=True).stdout
+    sections = [line.split() for line in size.splitlines() if line.startswith((".text", ".rodata"))]
+    assert sum([int(row[1]) for row in sections]) <= most
+    assert _self_test("cortex-m0", artifact, tmp_path) == 0
 
 
 BARE = "cortex-m0", "cortex-m4", "riscv32"

@@ -10,12 +10,13 @@ from __future__ import annotations
 import numpy as np
 
 from ... import dtypes
-from ...device import Layout, threads
+from ...device import Layout, target, threads
 from ...device.layout import layout
 from ...kernel import bind
 from ...kernel.language import float32, int32, int64, parallel_range, uint8, uint32, uintp
 from ...kernel.library.arithmetic import round_small
 from ...kernel.library.panels import pack_words
+from ...kernel.library.requantize import scaled_by_integers
 from ...kernel.registers import byte_tiles
 from ...kernel.registers import depthwise_bytes as depthwise_words
 from ...kernel.registers.primitives.integers import byte_rows, depthwise_bytes
@@ -46,6 +47,33 @@ def plain_convolution(
                 total += value * int32(weight[(f * taps_y * taps_x + tap) * depth + c])
         value = float32(total + offset[f]) * multiplier[f]
         out[index] = int32(round_small(min(max(value, float32(low - zero)), float32(high - zero)))) + int32(zero)
+
+
+def integer_convolution(
+    x, weight, offset, multiplier, out, images, height, width, channels, out_height, out_width, filters, taps_y, taps_x,
+    step_y, step_x, pad_y, pad_x, gap_y, gap_x, groups, fill, zero, low, high,
+):  # fmt: skip
+    """As `plain_convolution`, without floating point, and with few divisions: for processors that have neither."""
+    depth, filters_per_group = channels // groups, filters // groups
+    for task in parallel_range(images * out_height):
+        image, row = int64(task) // out_height, int64(task) % out_height
+        for column in range(out_width):
+            target_at = (int64(task) * out_width + column) * filters
+            for group in range(groups):
+                for f in range(group * filters_per_group, (group + 1) * filters_per_group):
+                    total = int32(offset[uintp(f)])
+                    for tap_y in range(taps_y):
+                        y = row * step_y - pad_y + tap_y * gap_y
+                        for tap_x in range(taps_x):
+                            x_at, taps_at = column * step_x - pad_x + tap_x * gap_x, f * taps_y + tap_y
+                            inside = 0 <= y < height and 0 <= x_at < width
+                            start = ((image * height + y) * width + x_at) * channels + group * depth
+                            weight_at = (taps_at * taps_x + tap_x) * depth
+                            for c in range(depth):
+                                value = int32(x[uintp(start + c)]) if inside else int32(fill)
+                                total += value * int32(weight[uintp(weight_at + c)])
+                    whole = scaled_by_integers(total, multiplier[uintp(f)], low - zero, high - zero)
+                    out[uintp(target_at + f)] = whole + int32(zero)
 
 
 def depthwise_convolution(
@@ -329,9 +357,10 @@ class ByteConvolution(Op):
         sizes = (n, h, w, c, *out_sizes, o, *taps, *stride, *padding, *dilation, groups, *limits)
         if out.size == 0:
             return Plan(out, lambda *_: None)
-        if x.device.type != "cpu":
-            source, signature = specialized(plain_convolution), _signature(x, numbers=len(sizes))
-            work = out.size * taps[0] * taps[1] * weight.shape[3] // 4
+        has_floats = target.has_floats()
+        if x.device.type != "cpu" or not has_floats:
+            source = specialized(plain_convolution if has_floats else integer_convolution)
+            signature, work = _signature(x, numbers=len(sizes)), out.size * taps[0] * taps[1] * weight.shape[3] // 4
             return Plan(out, bind.launcher(x.device, "plain_bytes_2d", source, signature, dtypes.float32, work), sizes)
         if _is_depthwise(x, weight, groups):
             return Plan(out, _depthwise(x, out, sizes, weight))

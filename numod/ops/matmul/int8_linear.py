@@ -11,13 +11,14 @@ from __future__ import annotations
 import numpy as np
 
 from ... import dtypes
-from ...device import Layout, threads
+from ...device import Layout, target, threads
 from ...device.layout import layout
 from ...kernel import bind
 from ...kernel.any_size import for_all_sizes
 from ...kernel.language import bits32, float32, float_of_bits32, int32, int64, parallel_range, uint32, uintp
 from ...kernel.library.arithmetic import larger, round_small
 from ...kernel.library.panels import pack_words
+from ...kernel.library.requantize import scaled_by_float, scaled_by_integers
 from ...kernel.registers import byte_tiles
 from ...kernel.registers.primitives.integers import byte_float_row, byte_floats, byte_row, byte_rows
 from ...kernel.scalar import scalar
@@ -38,17 +39,16 @@ def plain_linear(x, weight, offset, multiplier, out, rows, columns, inner, zero,
         out[index] = int32(round_small(min(max(value, float32(low - zero)), float32(high - zero)))) + int32(zero)
 
 
-def row_dots(x, weight, offset, multiplier, out, rows, columns, inner, zero, low, high):
+def row_dots(x, weight, offset, multiplier, out, rows, columns, inner, zero, low, high, *, scaled):
     """As `plain_linear`, for a few rows: each row of the weight is read once, where it is."""
-    least, most = float32(low - zero), float32(high - zero)
     for task in parallel_range(columns):
         j = int64(task)
         for i in range(rows):
             total = int32(0)
             for k in range(inner):
                 total += int32(x[uintp(i * inner + k)]) * int32(weight[uintp(j * inner + k)])
-            value = float32(total + offset[uintp(j)]) * multiplier[uintp(j)]
-            out[uintp(i * columns + j)] = int32(round_small(min(max(value, least), most))) + int32(zero)
+            total = int32(total + offset[uintp(j)])
+            out[uintp(i * columns + j)] = scaled(total, multiplier[uintp(j)], low - zero, high - zero) + int32(zero)
 
 
 def pack_panels(weight, packed, columns, inner, *, GROUP, MASK, PANEL):
@@ -299,10 +299,12 @@ class ByteLinear(_ByteLayer):
     def planned(self, x: Layout, weight: Layout, out: Layout, attributes: tuple) -> Plan:
         """See `_ByteLayer`. A row needs no packing."""
         is_row, is_plain = x.shape[0] == 1 and not for_all_sizes.get(), x.device.type != "cpu"
-        if not self.packs_weight or (not is_row and not is_plain):
+        has_floats = target.has_floats()
+        if has_floats and (not self.packs_weight or (not is_row and not is_plain)):
             return super().planned(x, weight, out, attributes)
-        signature = bind.signature(x, "int8", "int32", "float32", x, numbers=6)
-        source, work = specialized(plain_linear if is_plain else row_dots), out.size * weight.shape[1]
+        signature, work = bind.signature(x, "int8", "int32", "float32", x, numbers=6), out.size * weight.shape[1]
+        scaled = scaled_by_float if has_floats else scaled_by_integers
+        source = specialized(plain_linear) if is_plain else specialized(row_dots, scaled=scaled)
         name = "plain_byte_linear" if is_plain else "byte_linear_rows"
         run = bind.launcher(x.device, name, source, signature, dtypes.float32, work // (4 if is_plain else 8))
         return Plan(out, run, (*out.shape, weight.shape[1], *attributes))

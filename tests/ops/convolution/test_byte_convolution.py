@@ -5,6 +5,7 @@ import pytest
 
 import numod
 from numod.core.apply import apply
+from numod.device import target
 from numod.kernel.registers import byte_tiles
 from numod.kernel.registers.primitives import integers as primitives
 from numod.ops.convolution import int8
@@ -109,3 +110,12 @@ def test_wrong_calls_are_refused():
         apply(byte_convolution, (small, *map(numod.from_numpy, inputs[1:])), ((1, 1), (0, 0), *attributes[2:]))
     sizes = {"c": 8, "d": 3, "o": 12}
     assert "do not fit" in byte_convolution.check(tuple(map(numod.from_numpy, inputs)), attributes, sizes)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_without_floating_point(name, monkeypatch):
+    monkeypatch.setattr(target, "has_floats", lambda: False)
+    inputs, attributes = example(name, "uint8")
+    op = int8.ByteConvolution("byte_convolution_without_floats")
+    result = apply(op, tuple(map(numod.from_numpy, inputs)), attributes)
+    assert np.array_equal(result.numpy(), reference(*inputs, *attributes))
