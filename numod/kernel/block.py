@@ -259,17 +259,18 @@ class Side:
             (tile.height, "rows", "top") if name == "left" else (tile.width, "columns", "first")
         )
         self.line, self.along_inner, self.size = size + PAD, operand.order == "inner", size
-        self.fast = tile.depth if self.along_inner else size  # neighbouring threads load these
-        self.step, self.slots = tile.threads // self.fast, size * tile.depth // tile.threads
-        slow = f"thread // {self.fast} + slot * {self.step}"
+        # this many neighbouring threads load neighbouring elements
+        self.threads_across = tile.depth if self.along_inner else size
+        self.step, self.slots = tile.threads // self.threads_across, size * tile.depth // tile.threads
+        down = f"thread // {self.threads_across} + slot * {self.step}"
         self.outer_index, self.inner_index = (
-            (slow, f"thread % {self.fast}") if self.along_inner else (f"thread % {self.fast}", slow)
+            (down, f"thread % {self.threads_across}") if self.along_inner else (f"thread % {self.threads_across}", down)
         )
         # strides between slots and between slices, if constant
         self.slot_stride, self.slice_stride = operand.jumps[0 if self.along_inner else 1], operand.jumps[1]
         # offsets kept in registers: one per slot, or one if the others follow from it
         self.offset_count = self.slots if self.along_inner and not (self.slot_stride and not operand.outer) else 1
-        if tile.threads % self.fast or size * tile.depth % tile.threads:
+        if tile.threads % self.threads_across or size * tile.depth % tile.threads:
             raise ValueError(f"a block of {tile.threads} threads cannot share a slice of {size} x {tile.depth}")
 
     def declare(self) -> list[str]:

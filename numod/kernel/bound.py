@@ -3,7 +3,7 @@
 Loading an entry sets its time, at most once a day. The folder is listed when a process first writes to it, and when it
 may have passed the limit. A folder of many entries has a file with its size instead, to which each process adds what it
 writes; it is listed once a day. A listing also removes entries of other versions of numod that were unused for a week
-(several versions may share the folder), and what a killed process left.
+(several versions may share the folder), and temporary files of killed processes.
 """
 
 from __future__ import annotations

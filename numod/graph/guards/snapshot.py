@@ -28,7 +28,7 @@ _PLACES = (
 
 
 class Snapshot:
-    """The state that a program was recorded with. `difference()` names what has changed since.
+    """The state that a program was recorded with. `difference()` names a change since then.
 
     Objects with ids in `weak_ids` are not kept alive.
     """
@@ -110,7 +110,7 @@ def broken(guards: Iterable[Guard]) -> str | None:
 
 
 def moved(before: list[Guard], after: list[Guard]) -> str | None:
-    """What a call changed, by its guards: one from before no longer holds, or there are different guards now.
+    """A change that a call made, in words: a guard from before no longer holds, or there are other guards now.
 
     Guards on the identity of a container are skipped: there are other guards for its contents.
     """

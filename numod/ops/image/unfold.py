@@ -54,7 +54,7 @@ def fold_kernel(x, out, rows, h, w, k0, k1, n0, n1, d0, d1, p0, p1, s0, s1, widt
 
 
 class Patches(Op):
-    """Images (N, C, h, w) to columns (N, C * taps, patches) or, if `back`, the reverse. Parameters are pairs,
+    """Images (N, C, h, w) to columns (N, C * taps, patches) or, if `back`, the reverse. Attributes are pairs,
     vertical and horizontal; the caller checks them.
     """
 

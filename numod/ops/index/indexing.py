@@ -67,7 +67,7 @@ deterministic = 0
 class CheckedIndex(Op):
     """Check dense int64 indices on a GPU without waiting for the result (`device.cuda_reports`).
 
-    Parameters: the lowest valid index, the size, an index that is ignored, and the entry of the check in `report`.
+    Attributes: the lowest valid index, the size, an index that is ignored, and the entry of the check in `report`.
     """
 
     inputs, attributes, gradients, differentiable = ("index", "report"), ("low", "size", "ignored", "slot"), {}, False

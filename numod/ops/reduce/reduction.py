@@ -355,7 +355,7 @@ def _launcher_with_memory(run: Callable, inputs: int, totals: Layout) -> Callabl
 class FusedMapReduce(Op):
     """A pointwise row reduced to one number, in one pass forward and one backward (losses).
 
-    Parameter `scale` is 1, or 1 / count for a mean. Tensors must be contiguous and have the same shape.
+    Attribute `scale` is 1, or 1 / count for a mean. Tensors must be contiguous and have the same shape.
     """
 
     attributes = ("scale",)
