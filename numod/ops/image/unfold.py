@@ -11,7 +11,7 @@ from ...device.layout import layout
 from ...kernel import bind
 from ...kernel.language import int64, parallel_range, uintp
 from ...kernel.specialize import specialized
-from ..index.indexing import ones
+from ..index.indexing import sizes_of_one
 from ..op import Op, Plan
 
 
@@ -96,7 +96,7 @@ class Patches(Op):
             *[n for pair in steps for n in pair],
             1 if x.device.backend.is_gpu else line,
         )
-        text = specialized(fold_kernel if back else unfold_kernel, **ones(x, s1=steps[2][1]))
+        text = specialized(fold_kernel if back else unfold_kernel, **sizes_of_one(x, s1=steps[2][1]))
         signature, work = bind.signature(x, x, numbers=len(numbers)), max(x.size, out.size)
         return Plan(out, bind.launcher(x.device, "fold" if back else "unfold", text, signature, x.dtype, work), numbers)
 
