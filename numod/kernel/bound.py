@@ -24,7 +24,7 @@ _FREED_SHARE = 16  # a removal leaves this part of the limit free, so that the n
 _sizes: dict[str, tuple[int, float]] = {}  # the content of the file, for folders without one
 
 
-def written(folder: Folder, size: int, version: str) -> None:
+def note_written(folder: Folder, size: int, version: str) -> None:
     """Keep the bound after an entry of `size` bytes was written."""
     now, limit, in_file = time.time(), config.cache_size(), _size_in_file(folder)
     total, listed = in_file or _sizes.get(folder.path, (0, 0.0))
