@@ -60,10 +60,6 @@ _FULL_GPU_COLUMNS = 1 << 16  # columns that fill a GPU
 deterministic = 0
 
 
-# How a GPU thread writes an element of source. If it cannot be added atomically, there are three launches with an array
-# `last` of the size of x: the index of the last element that is put, or a sum of short integers.
-
-
 class CheckedIndex(Op):
     """Check dense int64 indices on a GPU without waiting for the result (`device.cuda_reports`).
 
