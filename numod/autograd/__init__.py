@@ -83,7 +83,7 @@ def _register_hook(self: Tensor, hook: Callable) -> Handle:
     if self.grad_fn is not None:
         expose(self)
         return hook_on(self, hook)
-    if self._pictured:
+    if self._in_snapshot:
         changes.note()
     if self._hooks is None:
         self._hooks = {}
@@ -105,7 +105,7 @@ def _register_post_accumulate_grad_hook(self: Tensor, hook: Callable) -> Handle:
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
     if self.grad_fn is not None:
         raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
-    if self._pictured:
+    if self._in_snapshot:
         changes.note()
     if self._after_hooks is None:
         self._after_hooks = {}

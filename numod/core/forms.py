@@ -14,7 +14,7 @@ from ..ops import table as t
 from . import functions as f, overrides, row_texts, signatures
 from .apply import apply, apply_into, copy_among, state
 from .arguments import NO_POSITION, plain_arguments, strict_of, wrong_argument
-from .math.elementwise import EXACT
+from .math.outputs import EXACT
 from .tensor import Tensor
 from .create.values import tensor
 

@@ -16,6 +16,7 @@ from .math import (
     elementwise,
     in_place,
     norms,
+    outputs,
     reductions,
     special,
     statistics,
@@ -23,17 +24,17 @@ from .math import (
 from .shape import arrangement, joining, parts, reshaping, shapes, triangles
 from . import attributes, queries
 from .linalg import contractions, decompositions, linear_algebra, low_rank, products
-from .convert import conversions
+from .convert import conversions, copies
 from .create import sampling, windows
 from .index import scattering, selection
 from .search import searching, sorting, uniqueness
 from .signal import spectrograms
 
 HOMES = (
-    elementwise, in_place, conversions, shapes, parts, joining, selection, reductions, products, queries, special,
-    arithmetic, arrangement, reshaping, scattering, cumulative, sorting, searching, uniqueness, statistics, attributes,
-    distances, triangles, contractions, decompositions, linear_algebra, norms, low_rank, sampling, windows, complexes,
-    spectrograms,
+    elementwise, outputs, in_place, copies, conversions, shapes, parts, joining, selection, reductions, products,
+    queries, special, arithmetic, arrangement, reshaping, scattering, cumulative, sorting, searching, uniqueness,
+    statistics, attributes, distances, triangles, contractions, decompositions, linear_algebra, norms, low_rank,
+    sampling, windows, complexes, spectrograms,
 )  # fmt: skip
 for _home in HOMES[::-1]:  # if two files define a name, such as `norm`, that of the first file is public
     globals().update(

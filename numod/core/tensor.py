@@ -87,7 +87,7 @@ class Tensor(TensorBase):
     _grad_dtype: tuple[DType | None] | None = None  # the value set as `grad_dtype`
     _retains_grad = False
     _seen = 0  # of a view: the storage's version at which its node was created
-    _pictured = False  # whether compiled functions depend on its memory
+    _in_snapshot = False  # whether compiled functions depend on its memory
     # of a view whose writes cannot be recorded: True if it or its base view was created under `no_grad`, or the name of
     # the function that returned it with other views
     _unrecorded: bool | str = False
@@ -304,7 +304,7 @@ class Tensor(TensorBase):
             raise RuntimeError(
                 "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed. Clone it first."
             )
-        if self._pictured and bool(value) is not self._requires_grad:
+        if self._in_snapshot and bool(value) is not self._requires_grad:
             changes.note()
         self._requires_grad = bool(value)
 

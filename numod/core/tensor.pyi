@@ -171,6 +171,24 @@ class Tensor:
     def type(self, dtype: None = None, non_blocking: _bool = False) -> str:
         """`type()`: the tensor type's name, such as "numod.FloatTensor" or "numod.cuda.FloatTensor"."""
 
+    # ---- defined in core/convert/copies.py
+
+    def clone(self, *, memory_format: _memory_format | None = None) -> Tensor:
+        """A copy with memory of its own."""
+    def contiguous(self, memory_format: _memory_format = ...) -> Tensor:
+        """The tensor itself if it is dense in row-major order (or in `memory_format`), else a dense copy."""
+    def copy_(self, other: Tensor, non_blocking: _bool = False) -> Tensor:
+        """Fill with `other`, which broadcasts and is converted; returns self."""
+    @overload
+    def to(self, dtype: _dtype, non_blocking: _bool = False, copy: _bool = False, *, memory_format: _memory_format | None = None) -> Tensor:
+        """In another dtype and on another device: to(dtype), to(device), to(device, dtype), to(other)."""
+    @overload
+    def to(self, device: _device | str | _int | None = None, dtype: _dtype | None = None, non_blocking: _bool = False, copy: _bool = False, *, memory_format: _memory_format | None = None) -> Tensor:
+        """In another dtype and on another device: to(dtype), to(device), to(device, dtype), to(other)."""
+    @overload
+    def to(self, other: Tensor, non_blocking: _bool = False, copy: _bool = False, *, memory_format: _memory_format | None = None) -> Tensor:
+        """In another dtype and on another device: to(dtype), to(device), to(device, dtype), to(other)."""
+
     # ---- defined in core/convert/exchange.py
 
     def to_device(self: Tensor, device: Any, *, stream: Any = None) -> Tensor:
@@ -517,12 +535,6 @@ class Tensor:
         """Elements limited to [min, max]; either bound may be None, a number or a tensor."""
     def clip(self, min: Tensor | None | _float | _complex = None, max: Tensor | None | _float | _complex = None) -> Tensor:
         """Elements limited to [min, max]; either bound may be None, a number or a tensor."""
-    def clone(self, *, memory_format: _memory_format | None = None) -> Tensor:
-        """A copy with memory of its own."""
-    def contiguous(self, memory_format: _memory_format = ...) -> Tensor:
-        """The tensor itself if it is dense in row-major order (or in `memory_format`), else a dense copy."""
-    def copy_(self, other: Tensor, non_blocking: _bool = False) -> Tensor:
-        """Fill with `other`, which broadcasts and is converted; returns self."""
     def div(self, other: Tensor | _float | _complex, *, rounding_mode: str | None = None) -> Tensor:
         """input / other; `rounding_mode` "floor" or "trunc" rounds the quotient."""
     @overload
@@ -565,15 +577,6 @@ class Tensor:
         """input - alpha * other."""
     def subtract(self, other: _float | _complex, alpha: _float | _complex = 1) -> Tensor:
         """input - alpha * other."""
-    @overload
-    def to(self, dtype: _dtype, non_blocking: _bool = False, copy: _bool = False, *, memory_format: _memory_format | None = None) -> Tensor:
-        """In another dtype and on another device: to(dtype), to(device), to(device, dtype), to(other)."""
-    @overload
-    def to(self, device: _device | str | _int | None = None, dtype: _dtype | None = None, non_blocking: _bool = False, copy: _bool = False, *, memory_format: _memory_format | None = None) -> Tensor:
-        """In another dtype and on another device: to(dtype), to(device), to(device, dtype), to(other)."""
-    @overload
-    def to(self, other: Tensor, non_blocking: _bool = False, copy: _bool = False, *, memory_format: _memory_format | None = None) -> Tensor:
-        """In another dtype and on another device: to(dtype), to(device), to(device, dtype), to(other)."""
     def true_divide(self, other: Tensor | _float | _complex, *, out: Tensor | None = None) -> Tensor:
         """input / other; `rounding_mode` "floor" or "trunc" rounds the quotient."""
     def where(self, condition: Tensor, other: Tensor | _float | _complex) -> Tensor:

@@ -36,7 +36,7 @@ class Options(TypedDict, total=False):
 
 
 class Decorator(Protocol):
-    """What `compile` returns if it is called with options alone."""
+    """The decorator that `compile(**options)` returns, without a function."""
 
     @overload
     def __call__(self, model: CompiledModule) -> CompiledModule: ...

@@ -48,7 +48,7 @@ NOT_TAKEN, RETRY, EAGER, EAGER_AT_ANY_SIZE = NoResult  # names of this module ar
 
 
 class Miss(NamedTuple):
-    """A call that no version fits, and what was there when it was looked up."""
+    """A call that no version fits, with the variants and versions at the time of the lookup."""
 
     key: tuple
     tensors: tuple[Tensor, ...]
@@ -136,7 +136,7 @@ class Variant:
         for version in versions.get(key, ()):
             mismatch = version.mismatch(tensors)
             if mismatch is None:
-                self._shorten(version, args, kwargs)
+                self._install_fast_path(version, args, kwargs)
                 try:
                     return version.run(tensors, self.wrapped, args, kwargs)
                 except CheckFailed as failure:
@@ -146,7 +146,7 @@ class Variant:
                 return self._pass_gradients(version.gradient_places)
         return Miss(key, tensors, variants, versions, mismatch, check_failed)
 
-    def _shorten(self, version: Version, args: tuple, kwargs: dict) -> None:
+    def _install_fast_path(self, version: Version, args: tuple, kwargs: dict) -> None:
         """Make the fast path into this version the entry point of the next call."""
         if not version.allows_fast_path:
             return
@@ -266,7 +266,7 @@ class _Changes:
 
     def __init__(self) -> None:
         self._keys: set[tuple] = set()  # of the calls, since a version was recorded
-        self._subjects: set[str] = set()  # what all calls changed
+        self._subjects: set[str] = set()  # the changes that all calls made
 
     def note(self, key: tuple, change: str) -> tuple[bool, bool]:
         """Whether another call made such a change, and whether calls seem to make changes without end."""

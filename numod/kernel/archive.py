@@ -41,9 +41,9 @@ def write(path: str, members: Iterable[tuple[str, bytes]]) -> int:
 def read(path: str) -> Iterator[tuple[str, bytes]]:
     """The members of an archive, (name, content), one at a time.
 
-    A name is a file name that ends in `.kernel`; it comes once.
+    A name is a file name that ends in `.kernel`; each occurs once.
 
-    Raises ValueError for what is not an archive of such files, FileNotFoundError and other errors of opening it.
+    Raises ValueError for a file that is no such archive, FileNotFoundError and other errors of opening it.
     """
     with open(path, "rb") as file, gzip.GzipFile(fileobj=file) as stream:
         try:

@@ -209,11 +209,10 @@ def source(product: Product, tile: Tile, number: str, rounded: bool = True) -> s
         *(["await_copies()"] if buffers > 2 else []),
     ]
     tile_declarations = tile.declare(left, right, number, buffers)
-    # 128 registers a thread
     declarations = _block(product.lines, 1) + _block(left.declare() + right.declare(), 1)
-    bounds = (
-        f"RESIDENT = {tile.threads}, 2" if tile.height * tile.width >= SQUARE_TILE.height * SQUARE_TILE.width else ""
-    )
+    # for a large tile two blocks of a multiprocessor, which limits a thread to 128 registers
+    is_large = tile.height * tile.width >= SQUARE_TILE.height * SQUARE_TILE.width
+    bounds = f"RESIDENT = {tile.threads}, 2" if is_large else ""
     return f"""
 {bounds}
 def kernel({", ".join(product.arguments)}):
@@ -259,17 +258,18 @@ class Side:
             (tile.height, "rows", "top") if name == "left" else (tile.width, "columns", "first")
         )
         self.line, self.along_inner, self.size = size + PAD, operand.order == "inner", size
-        self.fast = tile.depth if self.along_inner else size  # neighbouring threads load these
-        self.step, self.slots = tile.threads // self.fast, size * tile.depth // tile.threads
-        slow = f"thread // {self.fast} + slot * {self.step}"
+        # this many neighbouring threads load neighbouring elements
+        self.threads_across = tile.depth if self.along_inner else size
+        self.step, self.slots = tile.threads // self.threads_across, size * tile.depth // tile.threads
+        down = f"thread // {self.threads_across} + slot * {self.step}"
         self.outer_index, self.inner_index = (
-            (slow, f"thread % {self.fast}") if self.along_inner else (f"thread % {self.fast}", slow)
+            (down, f"thread % {self.threads_across}") if self.along_inner else (f"thread % {self.threads_across}", down)
         )
         # strides between slots and between slices, if constant
         self.slot_stride, self.slice_stride = operand.jumps[0 if self.along_inner else 1], operand.jumps[1]
         # offsets kept in registers: one per slot, or one if the others follow from it
         self.offset_count = self.slots if self.along_inner and not (self.slot_stride and not operand.outer) else 1
-        if tile.threads % self.fast or size * tile.depth % tile.threads:
+        if tile.threads % self.threads_across or size * tile.depth % tile.threads:
             raise ValueError(f"a block of {tile.threads} threads cannot share a slice of {size} x {tile.depth}")
 
     def declare(self) -> list[str]:
@@ -451,28 +451,34 @@ def convolution(sizes: dict[str, int]) -> Product:
 
     There is a product for each group; a part has a run of `inner`, whole channels.
     """
-    of = _Geometry(sizes)
+    geometry = _Geometry(sizes)
     left = Operand("inner", "weight", "(group * features + o) * terms + part * inner", jumps=("terms", "1"))
-    at = f"((image * groups + group) * channels + part * run) * places + {of.input('at', of.spans)}"
-    if of.moves:
+    at = f"((image * groups + group) * channels + part * run) * places + {geometry.input('at', geometry.spans)}"
+    if geometry.moves:
         right = Operand(
             "outer",
             "x",
             at,
-            f"channel * places + {of.input('tap', of.moves)}",
-            outer=of.patch("o"),
-            inner=of.tap("k", "channel"),
-            inside=of.within(),
+            f"channel * places + {geometry.input('tap', geometry.moves)}",
+            outer=geometry.patch("o"),
+            inner=geometry.tap("k", "channel"),
+            inside=geometry.within(),
         )
     else:
-        right = Operand("outer", "x", at, jumps=("", "places"), outer=of.patch("o"))
+        right = Operand("outer", "x", at, jumps=("", "places"), outer=geometry.patch("o"))
     column = {
         "image": "quotient32(o, positions)",
         "target": "((part * images + image) * groups + group) * features * positions + o - image * positions",
     }
-    lines = (*of.lines, "terms, run = channels * taps, inner // taps")
+    lines = (*geometry.lines, "terms, run = channels * taps, inner // taps")
     return Product(
-        ("x", "weight", "out", *of.names), left, right, "out[uintp(target + i * positions)]", column, of.batch, lines
+        ("x", "weight", "out", *geometry.names),
+        left,
+        right,
+        "out[uintp(target + i * positions)]",
+        column,
+        geometry.batch,
+        lines,
     )
 
 
@@ -482,30 +488,46 @@ def convolution_input(sizes: dict[str, int]) -> Product:
     Positions are those of the input; the right matrix has the output gradients under each tap. There is a product for
     each group; a part has a run of `inner`, whole features.
     """
-    of = _Geometry(sizes)
-    places = _split("o", "image", {c: _SIZES[c] for c in of.extends}, "at", "+ pad_{}")
+    geometry = _Geometry(sizes)
+    places = _split("o", "image", {c: _SIZES[c] for c in geometry.extends}, "at", "+ pad_{}")
     taps = {"feature": "quotient_by(k, by_taps)", "tap": "k - feature * taps"}
     at = "((group * features + part * run) * channels + o) * taps"
     left = Operand("inner", "weight", at, "feature * channels * taps + tap", ("taps", ""), inner=taps)
-    unstrided, moved = [c for c in of.extends if c not in of.strided], [c for c in of.moves if c not in of.strided]
+    unstrided, moved = (
+        [c for c in geometry.extends if c not in geometry.strided],
+        [c for c in geometry.moves if c not in geometry.strided],
+    )
     outputs = {c: f"at_{c}" for c in unstrided}
-    at = f"((image * groups + group) * features + part * run) * positions + {of.output(outputs)}"
-    shift = f"feature * positions - ({of.output({c: f'tap_{c}' for c in moved})})"
-    from_ = {c: f"at_{c} - tap_{c}" if c in of.moves else f"at_{c}" for c in of.extends}
-    quotients = {c: f"quotient_by(max({from_[c]}, 0), by_stride_{c})" for c in of.strided}
+    at = f"((image * groups + group) * features + part * run) * positions + {geometry.output(outputs)}"
+    shift = f"feature * positions - ({geometry.output({c: f'tap_{c}' for c in moved})})"
+    from_ = {c: f"at_{c} - tap_{c}" if c in geometry.moves else f"at_{c}" for c in geometry.extends}
+    quotients = {c: f"quotient_by(max({from_[c]}, 0), by_stride_{c})" for c in geometry.strided}
     inside = [f"(uint32({from_[c]}) < uint32(out_{c}))" for c in moved]
-    inside += [f"({from_[c]} == {quotients[c]} * stride_{c}) & ({quotients[c]} < out_{c})" for c in of.strided]
-    joint = of.output(quotients) if quotients else ""
+    inside += [f"({from_[c]} == {quotients[c]} * stride_{c}) & ({quotients[c]} < out_{c})" for c in geometry.strided]
+    joint = geometry.output(quotients) if quotients else ""
     right = Operand(
-        "outer", "g", at, shift, outer=places, inner=of.tap("k", "feature"), inside=" & ".join(inside), joint=joint
+        "outer",
+        "g",
+        at,
+        shift,
+        outer=places,
+        inner=geometry.tap("k", "feature"),
+        inside=" & ".join(inside),
+        joint=joint,
     )
     column = {
         "image": "quotient32(o, places)",
         "target": "((part * images + image) * groups + group) * channels * places + o - image * places",
     }
-    lines = (*of.lines, "run = inner // taps")
+    lines = (*geometry.lines, "run = inner // taps")
     return Product(
-        ("g", "weight", "out", *of.names), left, right, "out[uintp(target + i * places)]", column, of.batch, lines
+        ("g", "weight", "out", *geometry.names),
+        left,
+        right,
+        "out[uintp(target + i * places)]",
+        column,
+        geometry.batch,
+        lines,
     )
 
 
@@ -514,8 +536,8 @@ def convolution_weight(sizes: dict[str, int]) -> Product:
 
     Each part has a run of `inner` positions.
     """
-    of, output_index, valid = _Geometry(sizes), "part * inner + k", "(part * inner + k < images * positions)"
-    spot = {
+    geometry, output_index, valid = _Geometry(sizes), "part * inner + k", "(part * inner + k < images * positions)"
+    place_of_term = {
         "over": f"int32({output_index})",
         "image": "quotient_by(over, by_positions)",
         "position": "over - image * positions",
@@ -526,19 +548,19 @@ def convolution_weight(sizes: dict[str, int]) -> Product:
         "o * positions",
         "(image * groups + group) * features * positions + position",
         ("positions", ""),
-        inner=spot,
+        inner=place_of_term,
         inside=valid,
     )
-    shift = f"(image * groups + group) * channels * places + {of.input('at', of.spans)}"
-    inside = " & ".join(condition for condition in (valid, of.within()) if condition)
+    shift = f"(image * groups + group) * channels * places + {geometry.input('at', geometry.spans)}"
+    inside = " & ".join(condition for condition in (valid, geometry.within()) if condition)
     right = Operand(
         "inner",
         "x",
-        f"channel * places + {of.input('tap', of.moves)}",
+        f"channel * places + {geometry.input('tap', geometry.moves)}",
         shift,
-        outer=of.tap("o", "channel"),
-        inner={"output_index": f"int32({output_index})", **of.patch("output_index")},
+        outer=geometry.tap("o", "channel"),
+        inner={"output_index": f"int32({output_index})", **geometry.patch("output_index")},
         inside=inside,
     )
-    lines = (*of.lines, "by_positions = reciprocal32(positions)")
-    return Product(("g", "x", "out", *of.names), left, right, _IN_ORDER, {}, of.batch, lines)
+    lines = (*geometry.lines, "by_positions = reciprocal32(positions)")
+    return Product(("g", "x", "out", *geometry.names), left, right, _IN_ORDER, {}, geometry.batch, lines)

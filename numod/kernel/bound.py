@@ -3,7 +3,7 @@
 Loading an entry sets its time, at most once a day. The folder is listed when a process first writes to it, and when it
 may have passed the limit. A folder of many entries has a file with its size instead, to which each process adds what it
 writes; it is listed once a day. A listing also removes entries of other versions of numod that were unused for a week
-(several versions may share the folder), and what a killed process left.
+(several versions may share the folder), and temporary files of killed processes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _FREED_SHARE = 16  # a removal leaves this part of the limit free, so that the n
 _sizes: dict[str, tuple[int, float]] = {}  # the content of the file, for folders without one
 
 
-def written(folder: Folder, size: int, version: str) -> None:
+def note_written(folder: Folder, size: int, version: str) -> None:
     """Keep the bound after an entry of `size` bytes was written."""
     now, limit, in_file = time.time(), config.cache_size(), _size_in_file(folder)
     total, listed = in_file or _sizes.get(folder.path, (0, 0.0))

@@ -55,7 +55,7 @@ listeners: list[Callable[[Kernel], None]] = []
 class Kernel:
     """A built kernel: call `launch(*flat arrays, *numbers)`.
 
-    `source` is what was compiled, `cached` whether it was loaded from disk.
+    `source`: the text that was compiled. `cached`: whether it was loaded from disk.
     """
 
     name: str

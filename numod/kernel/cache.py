@@ -149,7 +149,7 @@ class KernelCache:
             if not folder.is_roots:
                 data = dump(entry, secret(folder))
                 folder.write(entry.file, data)
-                bound.written(folder, len(data), self.version)
+                bound.note_written(folder, len(data), self.version)
         except (OSError, Malformed) as error:
             if os.name != "nt" or not isinstance(error, PermissionError):
                 _warn(self.folder, reason(error))

@@ -12,7 +12,7 @@ from .build import Kernel, kernels
 
 @dataclass(frozen=True)
 class KernelTime:
-    """One kernel. `seconds` is the time of its build, `phases` what it was spent on, by the thread that built it.
+    """One kernel. `seconds` is the time of its build, `phases` its parts by phase, in the thread that built it.
 
     `background`: seconds of LLVM in other threads meanwhile. `reason`: why it was compiled, or that it was found.
     """
@@ -29,7 +29,7 @@ class KernelTime:
 class CompileReport:
     """The result of `compile_report`. `str(report)` is a table.
 
-    `phases`: seconds by phase, for all kernels, and for what belongs to none of them: importing Numba, writing texts.
+    `phases`: seconds by phase of all kernels, and of work for all of them: importing Numba, writing texts.
     `wall`: seconds of the whole run, where it is known.
     """
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -68,54 +69,61 @@ def rows(
     step = {"0": "_base", "1": "_base + _inner", "s": "_base + _inner * _stride_x"}[inner]
     arrays = _results(fold, joined)
     lines = [f"def kernel({', '.join(['x', *arrays, *names])}):", *_exclude_stride_1(inner)]
+    lines += (
+        _short_rows(fold, step, kept_dims) if short else _row_chunks(fold, step, kept_dims, reduced, across, joined)
+    )
     types = [f"{fold.source.storage.name}[]", *arrays.values()] + ["int64"] * len(names)
-    if short:
-        lines += [
-            "    for _place in parallel_range(_outs):",
-            "        _output = int64(_place)",
-            *unravel("_output", "_i", "_size", kept_dims, " " * 8),
-        ]
-        lines += [
-            f"        _base = {dot('_i', '_step', kept_dims)}",
-            f"        _part = {cast(fold.dtype, literal(fold.identity))}",
-        ]
-        lines += ["        for _inner in range(_n):"]
-        lines += [" " * 12 + line for line in _folded(fold, f"uintp({step})", "_part", fold.dtype)]
-        lines += [
-            f"        _total = {cast(fold.wide, '_part')}",
-            *(" " * 8 + line for line in _finalized(fold, "_total", "out[_output]")),
-        ]
-        return "\n".join(lines) + "\n", ", ".join(types)
-    lines += ["    for _place in parallel_range(_outs * _chunks):", "        _task = int64(_place)"]
+    return "\n".join(lines) + "\n", ", ".join(types)
+
+
+def _short_rows(fold: Fold, step: str, kept_dims: int) -> list[str]:
+    """The body of `rows` for outputs that are one row of at most one block each. `step`: the index of an element."""
+    return [
+        "    for _place in parallel_range(_outs):",
+        "        _output = int64(_place)",
+        *unravel("_output", "_i", "_size", kept_dims, " " * 8),
+        f"        _base = {dot('_i', '_step', kept_dims)}",
+        f"        _part = {cast(fold.dtype, literal(fold.identity))}",
+        "        for _inner in range(_n):",
+        *(" " * 12 + line for line in _folded(fold, f"uintp({step})", "_part", fold.dtype)),
+        f"        _total = {cast(fold.wide, '_part')}",
+        *(" " * 8 + line for line in _finalized(fold, "_total", "out[_output]")),
+    ]
+
+
+def _row_chunks(fold: Fold, step: str, kept_dims: int, reduced: int, across: bool, joined: bool) -> list[str]:
+    """The body of `rows` for chunks of rows. `step`: the index of an element."""
     chunk, output_text, target = "_task % _chunks", "_task // _chunks", "out[_task]"
     if across:
         chunk, output_text, target = "_task // _outs", "_task % _outs", "out[uintp(_output * _chunks + _task // _outs)]"
-    lines += [
+    lines = [
+        "    for _place in parallel_range(_outs * _chunks):",
+        "        _task = int64(_place)",
         f"        _start = ({chunk}) * _chunk",
         "        _stop = min(_start + _chunk, _n)",
         f"        _output = {output_text}",
-    ]
-    lines += _row_loop(fold, kept_dims, reduced)
-    lines += [f"            for _low in range(_start, _stop, {fold.block}):"]
-    lines += [
-        f"                _part, _high = {cast(fold.dtype, literal(fold.identity))}, min(_low + {fold.block}, _stop)"
+        *_row_loop(fold, kept_dims, reduced),
+        f"            for _low in range(_start, _stop, {fold.block}):",
+        f"                _part, _high = {cast(fold.dtype, literal(fold.identity))}, min(_low + {fold.block}, _stop)",
     ]
     if across:  # unrolled, so that several loads are in flight
-        lines += [f"                for _inner in range(_low, _high - {ROWS_AHEAD - 1}, {ROWS_AHEAD}):"]
-        lines += [f"                    _at{k}_x = x[uintp({step} + {k} * _stride_x)]" for k in range(ROWS_AHEAD)]
+        lines += [
+            f"                for _inner in range(_low, _high - {ROWS_AHEAD - 1}, {ROWS_AHEAD}):",
+            *(f"                    _at{k}_x = x[uintp({step} + {k} * _stride_x)]" for k in range(ROWS_AHEAD)),
+        ]
         lines += [
             " " * 20 + line_of_neighbour(line, k)
             for k in range(ROWS_AHEAD)
             for line in _folded(fold, "uintp(_index)", "_part", fold.dtype)
         ]
         lines += [f"                _low = _high - (_high - _low) % {ROWS_AHEAD}"]
-    lines += [
+    return [
+        *lines,
         "                for _inner in range(_low, _high):",
         *(" " * 20 + line for line in _folded(fold, f"uintp({step})", "_part", fold.dtype)),
+        *(" " * 16 + line for line in _combined(fold, "_total", "_part", fold.wide)),
+        *_end_of_chunk(fold, joined, target),
     ]
-    lines += [" " * 16 + line for line in _combined(fold, "_total", "_part", fold.wide)]
-    lines += _end_of_chunk(fold, joined, target)
-    return "\n".join(lines) + "\n", ", ".join(types)
 
 
 def _results(fold: Fold, joined: bool) -> dict[str, str]:
@@ -303,55 +311,64 @@ def columns(fold: Fold, kept_dims: int, inner: str, few: int = 0) -> tuple[str, 
     ]
     lines += unravel("_output", "_i", "_size", kept_dims, " " * 8)
     lines += [f"        _origin = {dot('_i', '_step', kept_dims)}", "        for _inner in range(_start, _stop):"]
+    lines += _few_rows_of_columns(fold, step, few) if few else _streams_of_columns(fold, step)
+    lines += [" " * 12 + line for line in _finalized(fold, "_total", "out[uintp(_output * _n + _inner)]")]
     types = [f"{dtype.storage.name}[]" for dtype in (fold.source, fold.wide, fold.result)] + ["int64"] * len(names)
-    if few:
-        lines += [f"            _part = {cast(fold.dtype, literal(fold.identity))}"]
-        lines += [
-            " " * 12 + line
-            for row in range(few)
-            for line in _folded(fold, f"uintp(_origin + {row} * _walk + {step})", "_part", fold.dtype)
-        ]
-        lines += [f"            _total = {cast(fold.wide, '_part')}"]
-        lines += [" " * 12 + line for line in _finalized(fold, "_total", "out[uintp(_output * _n + _inner)]")]
-        return "\n".join(lines) + "\n", ", ".join(types)
+    return "\n".join(lines) + "\n", ", ".join(types)
+
+
+def _few_rows_of_columns(fold: Fold, step: str, few: int) -> list[str]:
+    """Lines in the loop over neighbours that compute `_total` of `few` rows. `step`: a neighbour's offset in a row."""
+    lines = [f"            _part = {cast(fold.dtype, literal(fold.identity))}"]
     lines += [
+        " " * 12 + line
+        for row in range(few)
+        for line in _folded(fold, f"uintp(_origin + {row} * _walk + {step})", "_part", fold.dtype)
+    ]
+    return [*lines, f"            _total = {cast(fold.wide, '_part')}"]
+
+
+def _streams_of_columns(fold: Fold, step: str) -> list[str]:
+    """Lines that set the neighbours' totals in `scratch`, add STREAMS rows at a time to them, then the remaining rows,
+    and begin the loop that reads them as `_total`. `step`: a neighbour's offset in a row.
+    """
+    total = f"_total = {_loaded('scratch[uintp(_output * _n + _inner)]', fold.wide)}"
+    value = stored("_total", fold.wide, fold.wide)
+    if _selects(fold) and fold.wide.itemsize >= 4:
+        value = f"whole({value}, scratch)"  # or LLVM would use masked stores, for totals that change
+    store = f"                scratch[uintp(_output * _n + _inner)] = {value}"
+    lines = [
         "            scratch[uintp(_output * _n + _inner)] = "
-        f"{stored(cast(fold.wide, literal(fold.identity)), fold.wide, fold.wide)}"
-    ]
-    total = [f"                _total = {_loaded('scratch[uintp(_output * _n + _inner)]', fold.wide)}"]
-    # larger(, smaller(
-    chosen = any("er(" in line for line in _combined(fold, "_total", "_part", fold.wide)) and fold.wide.itemsize >= 4
-    whole = "whole({}, scratch)" if chosen else "{}"  # or LLVM would use masked stores, for totals that change
-    store = [
-        "                scratch[uintp(_output * _n + _inner)] = "
-        f"{whole.format(stored('_total', fold.wide, fold.wide))}"
-    ]
-    lines += [
+        f"{stored(cast(fold.wide, literal(fold.identity)), fold.wide, fold.wide)}",
         f"        for _row in range(0, _length - {STREAMS - 1}, {STREAMS}):",
         "            _base = _origin + _row * _walk",
         "            for _inner in range(_start, _stop):",
+        f"                _part = {cast(fold.dtype, literal(fold.identity))}",
     ]
-    lines += [f"                _part = {cast(fold.dtype, literal(fold.identity))}"]
     lines += [
         " " * 16 + line
         for stream in range(STREAMS)
         for line in _folded(fold, f"uintp(_base + {stream} * _walk + {step})", "_part", fold.dtype)
     ]
-    lines += [*total, *[" " * 16 + line for line in _combined(fold, "_total", "_part", fold.wide)], *store]
-    lines += [
+    return [
+        *lines,
+        " " * 16 + total,
+        *(" " * 16 + line for line in _combined(fold, "_total", "_part", fold.wide)),
+        store,
         f"        for _row in range(_length - _length % {STREAMS}, _length):",
         "            _base = _origin + _row * _walk",
         "            for _inner in range(_start, _stop):",
-    ]
-    lines += [
-        *total,
-        *[" " * 16 + line for line in _folded(fold, f"uintp(_base + {step})", "_total", fold.wide)],
-        *store,
+        " " * 16 + total,
+        *(" " * 16 + line for line in _folded(fold, f"uintp(_base + {step})", "_total", fold.wide)),
+        store,
         "        for _inner in range(_start, _stop):",
+        " " * 12 + total,
     ]
-    lines += [f"            _total = {_loaded('scratch[uintp(_output * _n + _inner)]', fold.wide)}"]
-    lines += [" " * 12 + line for line in _finalized(fold, "_total", "out[uintp(_output * _n + _inner)]")]
-    return "\n".join(lines) + "\n", ", ".join(types)
+
+
+def _selects(fold: Fold) -> bool:
+    """Whether a combination is one of the two totals: the greater or the lesser one."""
+    return any(re.search(r"\b(larger|smaller)\(", line) for line in _combined(fold, "_total", "_part", fold.wide))
 
 
 @lru_cache(_MAX_TEXTS)

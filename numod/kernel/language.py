@@ -19,11 +19,23 @@ def emitted(function):
     return function
 
 
-# Types: a call casts. Those that convolutions need are at the end.
+# ---- types: a call casts
 
 
 def int16(value):
     """The number as a signed 16-bit integer."""
+    return int(value)
+
+
+@emitted
+def int32(value):
+    """The number as a signed 32-bit integer."""
+    return int(value)
+
+
+@emitted
+def int64(value):
+    """The number as a signed 64-bit integer."""
     return int(value)
 
 
@@ -37,14 +49,45 @@ def uint16(value):
     return int(value) & 0xFFFF
 
 
+def uint32(value):
+    """The number as an unsigned 32-bit integer."""
+    return int(value) & 0xFFFFFFFF
+
+
+def uint64(value):
+    """The number as an unsigned 64-bit integer."""
+    return int(value) & 0xFFFFFFFFFFFFFFFF
+
+
+def uintp(index):
+    """The number as an unsigned integer of a pointer's width.
+
+    Indices are cast to it, so that no code for negative ones is made.
+    """
+    return int(index)
+
+
 def float32(value):
     """The number in single precision."""
     return np.float32(value)
 
 
+def float64(value):
+    """The number in double precision."""
+    return float(value)
+
+
+def real(value):
+    """The number in the type that the kernel computes in (`bind.launcher`); here that is float64."""
+    return float(value)
+
+
 def boolean(value):
     """Whether the number is not 0."""
     return bool(value)
+
+
+# ---- floats as bits
 
 
 @emitted
@@ -71,7 +114,7 @@ def float_of_bits64(bits):
     return np.uint64(bits).view(np.float64)
 
 
-# Mathematics in which kernels differ from Python's `math`: floats stay floats
+# ---- mathematics in which kernels differ from Python's `math`: floats stay floats
 
 
 def floor(x):
@@ -94,7 +137,13 @@ def rounded_product(x, y):
     return x * y
 
 
-# Loops and memory
+# ---- loops
+
+
+@emitted
+def parallel_range(n):
+    """range(n) with independent iterations: threads divide them among each other, on a GPU by grid strides."""
+    return range(n)
 
 
 def written(*limits):
@@ -102,11 +151,19 @@ def written(*limits):
     return range(*limits)
 
 
+# ---- memory
+
+
 SHARED = object()  # the last argument of `shared_array`; the back end puts the array's alignment in its place
 
 
 def shared_array(n, dtype, SHARED):
     """n elements that the threads of a block share. n is a constant; values are undefined until they are written."""
+    return np.empty(n, _dtype(dtype))
+
+
+def local_array(n, dtype):
+    """n elements in the registers of one GPU thread. Their values are undefined until they are written."""
     return np.empty(n, _dtype(dtype))
 
 
@@ -123,6 +180,14 @@ def load_four(x, k):
 def store_four(x, k, a, b, c, d):
     """x[k : k + 4] = a, b, c, d, by one vector store."""
     x[k], x[k + 1], x[k + 2], x[k + 3] = a, b, c, d
+
+
+def address_of(array):
+    """The address of an array's first element."""
+    return array.ctypes.data
+
+
+# ---- threads of a GPU, as in Numba's `cuda`
 
 
 class _Atomic:
@@ -185,6 +250,9 @@ def _dtype(kind):
     )
 
 
+# ---- comparisons, for kernels with a compile-time parameter
+
+
 def greater(a, b):
     """a > b"""
     return a > b
@@ -203,6 +271,9 @@ def less(a, b):
 def less_or_equal(a, b):
     """a <= b"""
     return a <= b
+
+
+# ---- the greatest and the least element
 
 
 @emitted
@@ -260,63 +331,7 @@ def _better(value, best, beats):
     return beats(value, best) or (value != value and best == best)
 
 
-# Loops, types and memory for convolutions and pooling (their vector functions are in `registers.primitives.images`)
-
-
-@emitted
-def parallel_range(n):
-    """range(n) with independent iterations: threads divide them among each other, on a GPU by grid strides."""
-    return range(n)
-
-
-def uintp(index):
-    """The number as an unsigned integer of a pointer's width.
-
-    Indices are cast to it, so that no code for negative ones is made.
-    """
-    return int(index)
-
-
-@emitted
-def int64(value):
-    """The number as a signed 64-bit integer."""
-    return int(value)
-
-
-@emitted
-def int32(value):
-    """The number as a signed 32-bit integer."""
-    return int(value)
-
-
-def uint32(value):
-    """The number as an unsigned 32-bit integer."""
-    return int(value) & 0xFFFFFFFF
-
-
-def uint64(value):
-    """The number as an unsigned 64-bit integer."""
-    return int(value) & 0xFFFFFFFFFFFFFFFF
-
-
-def float64(value):
-    """The number in double precision."""
-    return float(value)
-
-
-def real(value):
-    """The number in the type that the kernel computes in (`bind.launcher`); here that is float64."""
-    return float(value)
-
-
-def local_array(n, dtype):
-    """n elements in the registers of one GPU thread. Their values are undefined until they are written."""
-    return np.empty(n, _dtype(dtype))
-
-
-def address_of(array):
-    """The address of an array's first element."""
-    return array.ctypes.data
+# ---- fused work
 
 
 def EPILOGUE(batch, row, line, low, high):

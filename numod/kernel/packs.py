@@ -2,7 +2,7 @@
 
     16 bytes  MAGIC, which ends in the number of the format
      4 bytes  length of the header, little-endian
-              header: a JSON object in ASCII, {"made": what `maker` returned, "levels": {level: number of kernels}}
+              header: a JSON object in ASCII, {"made": `versions()`, "levels": {level: number of kernels}}
               index: for each kernel its key (32 bytes), start and length (8 bytes each, little-endian), by key
               entries without seals, as `kernel.entry` describes them
 

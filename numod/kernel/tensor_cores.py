@@ -121,17 +121,20 @@ class RunSide(Side):
         super().__init__(name, operand, tile, number)
         threads, self.run = tile.threads, tile.run
         self.transposed = operand.order == "outer" and operand.jumps[0] == "1" and tile.kind != "tf32"
-        # neighbouring threads load these
-        self.fast = 4 if self.along_inner else self.size // self.run if self.transposed else self.size
+        # this many neighbouring threads load neighbouring runs
+        self.threads_across = 4 if self.along_inner else self.size // self.run if self.transposed else self.size
         # rows or columns that are read together
         self.slots, self.together = 4 * self.size // threads, 16 if name == "left" else 8
-        fast, slow = f"thread % {self.fast}", f"thread // {self.fast} + slot * {threads // self.fast}"
-        self.outer_index, self.run_index = (slow, fast) if self.along_inner else (fast, slow)
+        across, down = (
+            f"thread % {self.threads_across}",
+            f"thread // {self.threads_across} + slot * {threads // self.threads_across}",
+        )
+        self.outer_index, self.run_index = (down, across) if self.along_inner else (across, down)
         self.inner_index = f"({self.run_index}) * {self.run}"
         if self.transposed:
-            self.outer_index, self.run_index, self.inner_index = f"{fast} * {self.run}", fast, slow
-        self.step = threads // self.fast * (1 if self.along_inner or self.transposed else self.run)
-        if threads % self.fast or 4 * self.size % threads:
+            self.outer_index, self.run_index, self.inner_index = f"{across} * {self.run}", across, down
+        self.step = threads // self.threads_across * (1 if self.along_inner or self.transposed else self.run)
+        if threads % self.threads_across or 4 * self.size % threads:
             raise ValueError(f"a block of {threads} threads cannot share {4 * self.size} runs")
         self.offset_count = self.slots if self.along_inner and not (self.slot_stride and not operand.outer) else 1
         plain = self.slice_stride and not (operand.outer or operand.inside or operand.joint) and tile.kind != "tf32"
@@ -240,7 +243,7 @@ class RunSide(Side):
 
     def _run_offset(self) -> str:
         """The index of a slot's run in shared memory."""
-        line, runs = (f"({self.inner_index})", self.fast) if self.transposed else (f"({self.outer_index})", 4)
+        line, runs = (f"({self.inner_index})", self.threads_across) if self.transposed else (f"({self.outer_index})", 4)
         swizzle = f"{line} % 8" if self.transposed else f"{line} // 2 % 4"
         return f"uintp(load_buffer * {4 * self.size} + {line} * {runs} + ({self.run_index} ^ {swizzle}))"
 
@@ -248,13 +251,13 @@ class RunSide(Side):
         """The index of the first run that a thread addresses, for a warp whose tile begins at row or column `begin`."""
         line, run = f"lane % {self.together}", f"lane // {self.together}"
         if self.transposed:
-            return f"({run} * 8 + lane % 8) * {self.fast} + ({begin} // 8 + {line} // 8 ^ lane % 8)"
+            return f"({run} * 8 + lane % 8) * {self.threads_across} + ({begin} // 8 + {line} // 8 ^ lane % 8)"
         return f"({begin} + {line}) * 4 + ({run} ^ lane % 8 // 2)"
 
     def words(self, group: int, step: int = 0) -> str:
         """Four words: of 16 rows for one step, or of 8 columns for both; `group` counts them within the warp's tile."""
         step_offset, group_offset = (
-            (self.together // 8 * group, 16 * self.fast * step)
+            (self.together // 8 * group, 16 * self.threads_across * step)
             if self.transposed
             else (2 * step, 4 * self.together * group)
         )

@@ -216,7 +216,7 @@ class Op:
     wide_unsigned = False  # whether the op takes tensors of uint16, uint32 and uint64, which few ops of PyTorch do
     reusable = False  # whether a backward pass keeps the saved values
     reports = False  # true for ops that raise or warn: they run although nothing reads their result
-    # whether a host call that raised may be run again, by the eager function: not for what other processes take part in
+    # whether the eager function may repeat a host call that raised: false for calls in which other processes take part
     repeatable = True
     portable = True  # false for ops on memory packed for this processor, which cannot be saved to files
     # inputs and attributes in the notation of `contract`; programs from files are checked against it

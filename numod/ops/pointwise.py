@@ -35,7 +35,7 @@ class Pointwise(Op, Formula):
     `accepts`: the kinds of dtypes (`dtypes.dtype.kind`) that the op is defined for. `keeps_order`: a transposed input
     gives a result with its strides. `fitting`: the inputs (True: all) whose Python ints raise if an integer dtype
     cannot hold them; other ints wrap around. Called with tensors or numbers, a row computes; called with expressions,
-    it composes. Parameters: the compute dtype or None; without tensor inputs also the device and the shape.
+    it composes. Attributes: the compute dtype or None; without tensor inputs also the device and the shape.
     """
 
     upcasts_half = False

@@ -41,7 +41,7 @@ class View(Op):
         return Plan(layout(tuple(shape), x.dtype, x.device, tuple(strides)), None, offset=offset if x.size else 0)
 
     def check(self, arguments: tuple, attributes: tuple, sizes: dict) -> str | None:
-        """See `Op.check`. Whether a view lies within its tensor's memory is checked in `graph.verify`."""
+        """See `Op.check`. Whether a view lies within its tensor's memory is checked in `graph.ir.verify`."""
         return _MISFITS[self.name](arguments[0], *attributes) if self.name in _MISFITS else None
 
     def _scatter(self) -> Callable:

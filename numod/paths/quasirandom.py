@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from .. import dtypes
-from ..core.math.elementwise import write_result
+from ..core.math.outputs import write_result
 from ..core.create.random import randint
 from ..core.tensor import Tensor
 from ..core.create.values import from_numpy

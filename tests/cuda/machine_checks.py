@@ -1,29 +1,26 @@
-"""What the files `test_ptx_machine*` share: the machine, comparisons with the CPU and counts of accesses."""
+"""What the files `test_ptx_machine*` share: their markers, comparisons with the CPU and counts of accesses."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 import numod
 from numod import config
+
+pytest.importorskip("numba_cuda", reason="needs the extra: pip install -e '.[cuda]'")
 from ptx_machine import Machine
 
 PTX = [
     pytest.mark.ptx,
     pytest.mark.skipif(config.cuda_simulator(), reason="the simulator has no PTX"),
     pytest.mark.filterwarnings("ignore"),
+    pytest.mark.usefixtures("machine"),
 ]
 HALVES = (numod.float16, numod.bfloat16)
-
-
-def running_machine() -> Iterator[Machine]:
-    """For a fixture: the machine behind the driver's interface."""
-    with Machine(1 << 27).installed() as machine:
-        yield machine
 
 
 def same(actual: numod.Tensor, expected: numod.Tensor, tolerance: float = 1e-5) -> None:

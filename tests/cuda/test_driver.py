@@ -15,9 +15,9 @@ from numod import config
 from numod.device import cuda, cuda_driver
 from numod.device.cuda_driver import words
 
+from ptx_machine import Machine
+
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))
-from ptx_machine import Machine  # noqa: E402
 
 
 def test_arguments_are_words():

@@ -4,10 +4,8 @@ need not wait for each other in turned order.
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,20 +15,14 @@ from numod import config, graph, nn, optim
 from numod.nn import functional as F
 
 pytest.importorskip("numba_cuda", reason="needs the extra: pip install -e '.[cuda]'")
-sys.path.insert(0, str(Path(__file__).parent))
 from ptx_machine import Machine
 
 pytestmark = [
     pytest.mark.ptx,
     pytest.mark.skipif(config.cuda_simulator(), reason="the simulator has no driver"),
     pytest.mark.filterwarnings("ignore"),
+    pytest.mark.usefixtures("machine"),
 ]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def machine() -> Iterator[Machine]:
-    with Machine(1 << 27).installed() as made:
-        yield made
 
 
 def trained(device: str, wrap: Callable) -> tuple[list, dict]:

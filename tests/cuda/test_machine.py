@@ -5,14 +5,11 @@ That kernels run on it is in `test_ptx_machine`.
 
 from __future__ import annotations
 
-import sys
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
 from ptx_arithmetic import FRAGMENTS, Fault, converted, directed, exchanged, fused, matrices, numbers, odd_sum, quotient
 from ptx_machine import Machine
 

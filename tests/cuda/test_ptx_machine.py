@@ -5,9 +5,6 @@ the sizes a GPU gets, with tails.
 from __future__ import annotations
 
 import copy
-import sys
-from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,17 +15,10 @@ from numod.nn import functional as F
 from numod.ops import pointwise
 from rows import NAMES, arguments
 
-pytest.importorskip("numba_cuda", reason="needs the extra: pip install -e '.[cuda]'")
-sys.path.insert(0, str(Path(__file__).parent))
-from machine_checks import HALVES, PTX, check, made, running_machine, same
+from machine_checks import HALVES, PTX, check, made, same
 from ptx_machine import Machine
 
 pytestmark = PTX
-
-
-@pytest.fixture(scope="module", autouse=True)
-def machine() -> Iterator[Machine]:
-    yield from running_machine()
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -12,17 +9,10 @@ import numod
 from numod.nn import functional as F
 from numod.ops.sort import radix_cuda as sort_digits
 
-pytest.importorskip("numba_cuda", reason="needs the extra: pip install -e '.[cuda]'")
-sys.path.insert(0, str(Path(__file__).parent))
-from machine_checks import HALVES, PTX, check, counted, made, running_machine
+from machine_checks import HALVES, PTX, check, counted, made
 from ptx_machine import Machine
 
 pytestmark = PTX
-
-
-@pytest.fixture(scope="module", autouse=True)
-def machine() -> Iterator[Machine]:
-    yield from running_machine()
 
 
 def test_gather_and_scatter() -> None:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import copy
-import sys
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -15,17 +13,9 @@ from numod import nn
 from numod.kernel import block
 from numod.nn import functional as F
 
-pytest.importorskip("numba_cuda", reason="needs the extra: pip install -e '.[cuda]'")
-sys.path.insert(0, str(Path(__file__).parent))
-from machine_checks import PTX, check, made, running_machine, same
-from ptx_machine import Machine
+from machine_checks import PTX, check, made, same
 
 pytestmark = PTX
-
-
-@pytest.fixture(scope="module", autouse=True)
-def machine() -> Iterator[Machine]:
-    yield from running_machine()
 
 
 CONVOLUTIONS = [  # shapes of x and weight, and settings

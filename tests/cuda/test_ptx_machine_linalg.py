@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 import numod
 from numod.ops.linalg import cuda as linalg_cuda
 
-pytest.importorskip("numba_cuda", reason="needs the extra: pip install -e '.[cuda]'")
-sys.path.insert(0, str(Path(__file__).parent))
-from machine_checks import PTX, check, made, running_machine, same
-from ptx_machine import Machine
+from machine_checks import PTX, check, made, same
 
 pytestmark = PTX
-
-
-@pytest.fixture(scope="module", autouse=True)
-def machine() -> Iterator[Machine]:
-    yield from running_machine()
 
 
 @pytest.mark.parametrize("dtype", [numod.float32, numod.complex64], ids=str)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
@@ -12,17 +10,10 @@ import numod
 from numod.kernel import block
 from numod.nn import functional as F
 
-pytest.importorskip("numba_cuda", reason="needs the extra: pip install -e '.[cuda]'")
-sys.path.insert(0, str(Path(__file__).parent))
-from machine_checks import HALVES, PTX, check, counted, made, running_machine
+from machine_checks import HALVES, PTX, check, counted, made
 from ptx_machine import Machine
 
 pytestmark = PTX
-
-
-@pytest.fixture(scope="module", autouse=True)
-def machine() -> Iterator[Machine]:
-    yield from running_machine()
 
 
 @pytest.mark.parametrize("dtype", [numod.float32, numod.float64, numod.bfloat16, numod.int64, numod.complex64], ids=str)

@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
 
 import numod
 from numod.nn import functional as F
 
-pytest.importorskip("numba_cuda", reason="needs the extra: pip install -e '.[cuda]'")
-sys.path.insert(0, str(Path(__file__).parent))
-from machine_checks import PTX, check, counted, made, running_machine, same
+from machine_checks import PTX, check, counted, made, same
 from ptx_machine import Machine
 
 pytestmark = PTX
-
-
-@pytest.fixture(scope="module", autouse=True)
-def machine() -> Iterator[Machine]:
-    yield from running_machine()
 
 
 def test_neighbouring_threads_share_sectors(machine: Machine) -> None:

@@ -92,7 +92,7 @@ def test_several_loops() -> None:
     loop = loop_of(TAKEN[:7], False)
     loop = writer.Loop(loop.inputs, (loop.outputs[0]._replace(over=loop.inputs[0].name),), loop.dtype)
     for flat in (False, True):
-        parameter_names = parameters("def " + emit.several("update", loop, 2, flat)[0].rpartition("\ndef ")[2])
+        parameter_names = parameters("def " + emit.dense_loops("update", loop, 2, flat)[0].rpartition("\ndef ")[2])
         assert len(set(parameter_names)) == len(parameter_names) == 2 * 7 + 2 + 2 and all(
             name.startswith("_of") or declared(name) for name in parameter_names
         )

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from ... import dtypes
 from ...device.device import Device
 from ...formats import memory_format as MemoryFormat, preserve_format
-from ..math.elementwise import to
+from ..convert.copies import to
 from ..tensor import Tensor
 
 METHODS = "cpu cuda type=type_"

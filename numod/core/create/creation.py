@@ -59,7 +59,7 @@ def factory(function: Callable) -> Callable:
         if layout is not strided and layout is not None:
             raise TypeError(f"{function.__name__}(): argument 'layout' must be numod.strided, not {layout!r}")
         if out is not None:
-            from ..math.elementwise import write_result
+            from ..math.outputs import write_result
 
             if not isinstance(out, Tensor):
                 raise TypeError(f"{function.__name__}(): argument 'out' must be Tensor, not {type(out).__name__}")

@@ -31,7 +31,8 @@ from .generator import (  # noqa: F401  other files import them from here
     seed,
     set_rng_state,
 )
-from ..math.elementwise import to, write_result
+from ..convert.copies import to
+from ..math.outputs import write_result
 from ..search.searching import searchsorted
 from ..index.selection import require_all
 from ..extensions import extensions

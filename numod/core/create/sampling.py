@@ -7,7 +7,7 @@ from ...errors import normalize_dim
 from ...ops import sampling
 from ..apply import apply
 from ..shape.arrangement import broadcast_tensors
-from ..math.elementwise import contiguous
+from ..convert.copies import contiguous
 from .generator import Generator, draw_for
 from ..math.reductions import sum as total
 from ..tensor import Tensor

@@ -19,7 +19,7 @@ from ...ops import table as t, view as v
 from ..apply import apply, as_tensor_of, observed
 from ..listeners import active_listeners, listeners, notify_copied
 from ..create.creation import constant
-from ..math.elementwise import contiguous, copy_
+from ..convert.copies import contiguous, copy_
 from ..math.in_place import memory_of
 from ..create.ranges import arange
 from ..resolve import resolved

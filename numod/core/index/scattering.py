@@ -14,7 +14,7 @@ from ...ops import table as t
 from ...ops.pointwise import broadcast_shapes
 from ..apply import apply, copy_among
 from ..create.creation import full
-from ..math.elementwise import contiguous, copy_, to
+from ..convert.copies import contiguous, copy_, to
 from .indexing import index_put_
 from ..create.ranges import arange
 from ..search.searching import searchsorted

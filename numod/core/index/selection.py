@@ -16,7 +16,7 @@ from ...ops.pointwise import broadcast_shapes
 from ..apply import apply, apply_into, observed
 from ..arguments import expect_ints
 from ..create.creation import constant, full, zeros
-from ..math.elementwise import contiguous, copy_, to
+from ..convert.copies import contiguous, copy_, to
 from ..math.in_place import memory_of
 from ..resolve import resolved
 from ..shape.joining import stack

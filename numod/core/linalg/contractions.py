@@ -13,7 +13,7 @@ from ...errors import SINGLE_INT, normalize_dim, plain, warn_caller, warn_deprec
 from ...ops.linalg.cross import cross as cross_op
 from ...ops.pointwise import broadcast_shapes
 from ..apply import apply
-from ..math.elementwise import contiguous, to
+from ..convert.copies import contiguous, to
 from .products import add_product, bmm, matmul, mm_, mv, outer
 from ..math.reductions import sum as total
 from ..shape.parts import diagonal

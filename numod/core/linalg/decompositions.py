@@ -15,7 +15,7 @@ from ...ops.linalg.triangular_solve import solve_triangular
 from .. import return_types
 from ..apply import without_derivative
 from ..create.creation import eye, full, zeros
-from ..math.elementwise import contiguous
+from ..convert.copies import contiguous
 from .products import matmul
 from ..create.ranges import arange
 from ..math.reductions import any_ as any_of

@@ -18,7 +18,8 @@ from .. import return_types
 from .contractions import cross as vector_product, ordered_product
 from ..create.creation import eye
 from .decompositions import attempt, expect_matrix, expect_square, row_order, svd, svdvals
-from ..math.elementwise import contiguous, where
+from ..convert.copies import contiguous
+from ..math.elementwise import where
 from ..math.norms import tolerances
 from .products import matmul
 from ..create.ranges import arange

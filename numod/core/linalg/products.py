@@ -9,7 +9,8 @@ from ...ops.matmul import int8 as bp, matmul as mm
 from ...ops.reduce import reduction as r, softmax as sm
 from ...ops import table as t
 from ..apply import apply
-from ..math.elementwise import add, contiguous, to
+from ..math.elementwise import add
+from ..convert.copies import contiguous, to
 from ..shape.shapes import expand, unsqueeze
 from ..tensor import Tensor
 

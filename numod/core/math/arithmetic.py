@@ -14,7 +14,8 @@ from ...ops import special as s, table as t
 from .. import return_types
 from ..apply import apply_into
 from ..shape.arrangement import broadcast_tensors
-from .elementwise import sub, to
+from .elementwise import sub
+from ..convert.copies import to
 from .in_place import unexpanded
 from ..tensor import Tensor
 

@@ -10,7 +10,7 @@ from ...device.storage import read_as
 from ...ops import complexes as c, table as t
 from ..apply import state
 from ..listeners import active_listeners, listeners, notify_copied
-from .elementwise import copy_
+from ..convert.copies import copy_
 from ..linalg.products import dot
 from ..shape.joining import stack
 from ..shape.shapes import transpose

@@ -12,7 +12,7 @@ from ...ops import table as t
 from ...ops.op import Op
 from .. import return_types
 from ..apply import apply
-from .elementwise import contiguous, to
+from ..convert.copies import contiguous, to
 from .reductions import sum as total
 from ..shape.joining import cat
 from ..shape.parts import narrow

@@ -8,7 +8,7 @@ from ...ops.image import cdist as distance
 from ...ops import table as t
 from ...ops.pointwise import broadcast_shapes
 from ..apply import apply
-from .elementwise import contiguous
+from ..convert.copies import contiguous
 from .reductions import sum as total
 from ..shape.shapes import expand, in_shape, reshape, transpose, unsqueeze
 from ..linalg.products import matmul

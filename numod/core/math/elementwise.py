@@ -1,38 +1,26 @@
-"""Elementwise functions with more arguments or checks than a row of the table, and conversions of dtype, device and
-memory order.
-"""
+"""Elementwise functions with more arguments or checks than a row of the table."""
 
 from __future__ import annotations
 
 import warnings
-from functools import lru_cache
-from numbers import Number
 
 from ... import dtypes
-from ...device import Layout
-from ...device.device import Device
 from ...dtypes import dtype as DType
 from ...errors import every_dim, warn_caller_once
-from ...formats import contiguous_format, memory_format as MemoryFormat, preserve_format
 from ...ops import complexes, table as t
 from ...ops.reduce import reduction as r
-from ...ops.op import Op
-from ...ops.pointwise import Pointwise, broadcast_shapes
-from ..apply import apply, apply_into, state
-from ..listeners import lies_dense
-from ..create.creation import zeros
-from ..shape.formats import follows, in_format
+from ..apply import apply
+from ..convert.copies import contiguous, to
 from ..tensor import Tensor
+from .outputs import write_out
 
 BOTH = """
-    fmod clamp round nan_to_num bitwise_not logit masked_fill equal isclose allclose clone clip=clamp
+    fmod clamp round nan_to_num bitwise_not logit masked_fill equal isclose allclose clip=clamp
 """
 _COUNTED_DTYPES = (dtypes.float32, dtypes.float64, dtypes.int64)  # in which a number of elements is not taken for none
 # the first of these may be a number
 FUNCTIONS = "where pow remainder add sub div floor_divide subtract=sub divide=div true_divide=div"
-METHODS = (
-    "to contiguous copy_ where=where_of pow remainder add sub div floor_divide subtract=sub divide=div true_divide=div"
-)
+METHODS = "where=where_of pow remainder add sub div floor_divide subtract=sub divide=div true_divide=div"
 # exponents with a row of their own, as in PyTorch
 _POWERS = (2, t.square), (3, t.cube), (0.5, t.root), (-1, t.inverse), (-0.5, t.rsqrt)
 OUT = "where nan_to_num bitwise_not logit round"
@@ -364,169 +352,6 @@ def _check_scale(input: Tensor, other: object, alpha: float) -> None:
         raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
 
 
-def write_out(op: object, inputs: tuple, out: Tensor | None) -> Tensor:
-    """The result of a pointwise op; written to `out` where given, which is resized if empty."""
-    inputs = op.complete(inputs)
-    if out is None:
-        return apply(op, inputs) if isinstance(inputs[0], Tensor) else op(*inputs)
-    _expect_tensor(op.name, out)
-    tensors = [input for input in inputs if isinstance(input, Tensor)]
-    recorded = (out, *tensors) if op.differentiable else (out,)
-    if state.grad_enabled and True in [tensor.requires_grad for tensor in recorded]:
-        raise RuntimeError(
-            f"{op.name}(): functions with out=... arguments don't support automatic differentiation, but one of the "
-            "arguments requires grad."
-        )
-    _expect_no_partial_overlap(out, tensors)
-    shape = _written_shape(op, tuple([tensor._layout for tensor in tensors]), out.dtype)
-    # bounds that are tensors are other functions in PyTorch
-    exact = op.name in EXACT and not (len(tensors) > 1 and op.name.startswith("clamp"))
-    if shape is None or (exact and (op.result == "bool" or any([tensor.dtype is not out.dtype for tensor in tensors]))):
-        result = op(*inputs)
-        _expect_no_input(out, result.shape, tensors)
-        return write_result(op.name, result, out, exact and not any([tensor.dtype.is_complex for tensor in tensors]))
-    if out._layout.shape != shape:
-        _expect_no_input(out, shape, tensors)
-        _fit(out, shape)
-    apply_into(op, inputs, (out,))
-    return out
-
-
-# functions whose `out` must have the dtype of the result, as in PyTorch; others convert to a dtype of the same or a
-# higher kind
-EXACT = frozenset(
-    """
-    abs absolute neg negative round frac ceil floor trunc fix sign sgn clamp clip clamp_min clamp_max bitwise_not
-    conj_ nan_to_num isposinf isneginf signbit where heaviside amax amin argmax argmin norm vector_norm
-    matrix_norm nuclear_norm old_norm mm_ matmul addmm bmm mv addmv baddbmm addbmm dot vdot inner tensordot vecdot
-    multi_dot matrix_power chain_matmul gather index_select take take_along_dim masked_select nonzero tril triu
-    diag narrow_copy inv inverse cholesky det solve svdvals eigvals eigvalsh cross any all any_ all_ quantile
-    nanquantile bucketize searchsorted isin histc renorm scatter scatter_add scatter_reduce index_add index_copy
-    index_reduce softmax log_softmax msort logcumsumexp multinomial float_power polar complex fft rfft hash_tensor
-    nonzero_static ormqr slice_scatter solve_triangular argsort
-""".split()
-)
-
-_JOINING = frozenset("cat concat concatenate stack hstack vstack dstack column_stack row_stack".split())
-
-
-@lru_cache(maxsize=4096)
-def _written_shape(op: Pointwise, layouts: tuple[Layout, ...], dtype: DType) -> tuple[int, ...] | None:
-    """The shape of the result if the kernel can write it to a tensor of this dtype, else None."""
-    kinds = {layout.dtype for layout in layouts} | {dtype}
-    # complex numbers become real ones
-    computed_by_parts = any(kind.is_complex for kind in kinds) and (
-        op.result == "bool" or not isinstance(op.complex_form, Op)
-    )
-    if (
-        not layouts
-        or computed_by_parts
-        or ((op.defaults or any(layout.dtype.compute is not layout.dtype for layout in layouts)) and len(kinds) > 1)
-    ):
-        return None
-    return broadcast_shapes(op.name, [layout.shape for layout in layouts])
-
-
-def write_result(
-    name: str, result: Tensor | tuple[Tensor, ...], out: Tensor | tuple[Tensor, ...], exact: bool | None = None
-) -> Tensor | tuple[Tensor, ...]:
-    """Write the result of an op to `out`.
-
-    `out` is a tensor, or a tuple with one for each result; a tuple is returned as the type of `result`. `exact`:
-    whether `out` must have the result's dtype; by default as in PyTorch's function of this name.
-    """
-    if isinstance(result, tuple):
-        if not isinstance(out, (tuple, list)) or len(out) != len(result):
-            raise TypeError(
-                f"{name}(): argument 'out' must be a tuple of {len(result)} Tensors, not {type(out).__name__}"
-            )
-        for one_result, one_out in zip(result, out):
-            if isinstance(one_out, Tensor) and one_out.dtype is not one_result.dtype:
-                raise RuntimeError(
-                    f"{name}(): Expected out tensor to have dtype {one_result.dtype.short}, "
-                    f"but got {one_out.dtype.short} "
-                    "instead"
-                )
-        filled = [write_result(name, one_result, one_out) for one_result, one_out in zip(result, out, strict=True)]
-        return type(result)(filled)
-    _expect_tensor(name, out)
-    if state.grad_enabled and (result.requires_grad or out.requires_grad):
-        raise RuntimeError(
-            f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the "
-            "arguments requires grad."
-        )
-    is_truth = name in ("all", "any") and out.dtype is dtypes.uint8  # as PyTorch's before it had bool
-    if out.dtype is not result.dtype and not is_truth and (name in EXACT if exact is None else exact):
-        raise RuntimeError(
-            f"{name}(): Expected out tensor to have dtype {result.dtype.short}, but got {out.dtype.short} instead"
-        )
-    expect_cast(result.dtype, out.dtype, TypeError if name in _JOINING else RuntimeError)
-    if out.is_meta and not result.is_meta:
-        raise RuntimeError(f"{name}(): out is on the meta device, which keeps no values; expected {result.device}")
-    _fit(out, result.shape)
-    return copy_(out, result)
-
-
-def _expect_tensor(name: str, out: object) -> None:
-    if not isinstance(out, Tensor):
-        raise TypeError(f"{name}(): argument 'out' must be Tensor, not {type(out).__name__}")
-
-
-def expect_cast(source: DType, target: DType, error: type[Exception] = RuntimeError) -> None:
-    """Raise an error where results of a dtype must not be written into another."""
-    if not dtypes.can_cast(source, target):
-        raise error(f"result type {source.short} can't be cast to the desired output type {target.short}")
-
-
-def _expect_no_partial_overlap(out: Tensor, inputs: list[Tensor]) -> None:
-    """Raise RuntimeError where `out` shares a part of an input's memory, unless it is the input itself.
-
-    Sharing is decided by the first and last element; tensors with gaps, such as every second column, are not compared.
-    """
-    target = out._layout
-    for input in inputs:
-        source = input._layout
-        if (
-            input._storage is out._storage
-            and input._offset < out._offset + target.extent
-            and out._offset < input._offset + source.extent
-            and source.packed
-            and target.packed
-            and (input._offset != out._offset or source.strides != target.strides)
-        ):
-            raise RuntimeError(
-                "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
-                "memory location. Please clone() the tensor before performing the operation."
-            )
-
-
-def _expect_no_input(out: Tensor, shape: tuple[int, ...], inputs: list[Tensor]) -> None:
-    """Raise RuntimeError where `out` would be resized, but is an input."""
-    if out.shape != shape and any([input is out for input in inputs]):
-        raise RuntimeError(
-            f"output with shape {list(out.shape)} doesn't match the broadcast shape {list(shape)}: an input cannot be "
-            "resized to hold the result"
-        )
-
-
-def _fit(out: Tensor, shape: tuple[int, ...]) -> None:
-    """Resize `out` to this shape. Warns if `out` is not empty and has another shape."""
-    if out.shape == shape:
-        return
-    if out._layout.overlapping:
-        raise RuntimeError(
-            "Trying to resize storage that is not resizable: elements of `out` share memory. Please clone() the "
-            "tensor first."
-        )
-    if out.numel():
-        warnings.warn(
-            "An output with one or more elements was resized since it had shape "
-            f"{list(out.shape)}, which does not match the required output shape {list(shape)}.",
-            stacklevel=4,
-        )
-    out.data = zeros(shape, dtype=out.dtype, device=out.device)
-
-
 def equal(input: Tensor, other: Tensor) -> bool:
     """Whether shapes and all elements agree.
 
@@ -580,118 +405,3 @@ def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e
         True
     """
     return bool(isclose(input, other, rtol, atol, equal_nan).all())
-
-
-def to(
-    input: Tensor,
-    *arguments: object,
-    dtype: DType | None = None,
-    device: object = None,
-    other: Tensor | None = None,
-    non_blocking: bool = False,
-    copy: bool = False,
-    memory_format: MemoryFormat = preserve_format,
-) -> Tensor:
-    """In another dtype and on another device: to(dtype), to(device), to(device, dtype), to(other).
-
-    Itself where nothing changes, unless `copy`.
-
-    Example:
-
-        >>> torch.tensor([1, 2]).to(torch.float32)
-        tensor([1., 2.])
-    """
-    if len(arguments) == 1 and dtype is device is None and not copy:
-        if arguments[0] is input._layout.device or arguments[0] is input._layout.dtype:
-            return input if memory_format is preserve_format else in_format(input, memory_format)
-        if arguments[0].__class__ is DType and memory_format is preserve_format:
-            return apply(t.copy, (_without_imaginary(input, arguments[0]),), (arguments[0],))
-    flags = 0
-    for argument in arguments if other is None else (*arguments, other):
-        if isinstance(argument, (DType, type)):
-            dtype = argument
-        elif isinstance(argument, Tensor):
-            dtype, device = argument.dtype, argument.device
-        elif isinstance(argument, bool):
-            flags += 1
-            non_blocking, copy = (argument, copy) if flags == 1 else (non_blocking, argument)
-        elif argument is not None:
-            device = argument
-    device = input.device if device is None else Device(device)
-    dtype = dtypes.as_dtype(dtype) or input.dtype
-    if not isinstance(dtype, DType):
-        raise TypeError(f"to(): dtype must be a numod dtype, got {dtype!r}")
-    result = input if device is input.device else _moved(input, device, non_blocking)
-    if dtype is not input.dtype:
-        result = apply(t.copy, (_without_imaginary(result, dtype),), (dtype,))
-    result = result if memory_format is preserve_format else in_format(result, memory_format)
-    return input.clone() if result is input and copy else result
-
-
-def _without_imaginary(input: Tensor, dtype: DType) -> Tensor:
-    """The real parts of complex numbers that become real ones, with PyTorch's warning.
-
-    `!= 0` is asked of both parts.
-    """
-    if not input.is_complex() or dtype.is_complex or dtype is dtypes.bool_:
-        return input
-    warnings.warn("Casting complex values to real discards the imaginary part", stacklevel=4)
-    return complexes.real(input)
-
-
-def _moved(input: Tensor, device: object, non_blocking: bool) -> Tensor:
-    from ..convert.transfer import move
-
-    return move(input, device, non_blocking)
-
-
-def clone(input: Tensor, *, memory_format: MemoryFormat = preserve_format) -> Tensor:
-    """A copy with memory of its own.
-
-    Example:
-
-        >>> torch.clone(torch.tensor([1.0, 2.0]))
-        tensor([1., 2.])
-    """
-    if memory_format is not preserve_format and not follows(input, memory_format):
-        return in_format(input, memory_format)
-    return apply(t.copy, (input,))
-
-
-def contiguous(input: Tensor, memory_format: MemoryFormat = contiguous_format) -> Tensor:
-    """The tensor itself if it is dense in row-major order (or in `memory_format`), else a dense copy.
-
-    Example:
-
-        >>> torch.ones(2, 3).t().contiguous().stride()
-        (2, 1)
-    """
-    if memory_format is not contiguous_format:
-        return in_format(input, memory_format)
-    return input if lies_dense(input) else apply(t.row_major, (input,))
-
-
-def copy_(self: Tensor, other: Tensor | float, non_blocking: bool = False) -> Tensor:
-    """Fill with `other`, which broadcasts and is converted; returns self.
-
-    Example:
-
-        >>> torch.zeros(2).copy_(torch.tensor([1, 2]))
-        tensor([1., 2.])
-    """
-    if not isinstance(other, Tensor):
-        if isinstance(other, Number):
-            return self.fill_(other)
-        raise TypeError(f"copy_(): argument 'other' (position 1) must be Tensor, not {type(other).__name__}")
-    self_layout, other_layout = self._layout, other._layout
-    if other_layout is not self_layout:
-        other = (
-            other
-            if other_layout.device is self_layout.device
-            else other.to(device=self_layout.device, non_blocking=non_blocking)
-        )
-        other = _without_imaginary(
-            other.expand(self_layout.shape) if other_layout.shape != self_layout.shape else other, self_layout.dtype
-        )
-    apply_into(t.copy, (other,), (self,), (self_layout.dtype,))
-    return self

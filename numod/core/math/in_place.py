@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from ... import dtypes
 from ...ops import table as t
+from ..convert.copies import copy_
 from . import elementwise
 from ..apply import apply_into, as_tensor_of
 from .elementwise import checked_fill, divisor, in_older_order, quotient, refuse_masks, scale_of
@@ -100,7 +101,7 @@ def round_(self: Tensor, *, decimals: int = 0) -> Tensor:
         tensor([1.3000])
     """
     if decimals:
-        return elementwise.copy_(self, elementwise.round(self, decimals=decimals))
+        return copy_(self, elementwise.round(self, decimals=decimals))
     apply_into(t.round, (self,), (self,))
     return self
 
@@ -115,9 +116,9 @@ def fill_(self: Tensor, value: Tensor | float) -> Tensor:
     """
     value = dtypes.fitting(value, self._layout.dtype)
     if isinstance(value, Tensor) and value.dtype.is_complex and not value.ndim and not self.dtype.is_complex:
-        return elementwise.copy_(self, value)
+        return copy_(self, value)
     if (number := as_tensor_of(value)) is not None:
-        return elementwise.copy_(self, number)
+        return copy_(self, number)
     return _filled(self, value)
 
 

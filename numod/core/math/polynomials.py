@@ -9,7 +9,8 @@ from collections.abc import Callable
 from ... import dtypes
 from ...ops import table as t
 from .arithmetic import result_type
-from .elementwise import to, write_result
+from ..convert.copies import to
+from .outputs import write_result
 from .reductions import amax
 from .. import row_texts
 from ..tensor import Tensor

@@ -18,7 +18,8 @@ from ...ops import table as t
 from .. import return_types
 from ..arguments import plain_number
 from ..apply import apply, with_shared_node
-from .elementwise import contiguous, masked_fill, to
+from ..convert.copies import contiguous, to
+from .elementwise import masked_fill
 from ..resolve import resolved
 from ..shape.shapes import squeeze
 from ..tensor import Tensor

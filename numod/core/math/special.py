@@ -9,7 +9,7 @@ from math import log, pi
 
 from ... import dtypes
 from ...ops import density, divergence, special as s, table as t  # noqa: F401  files name the divergences' rows, too
-from .elementwise import write_out
+from .outputs import write_out
 from ..create.ranges import arange
 from ..shape.shapes import unsqueeze
 from ..tensor import Tensor

@@ -15,7 +15,8 @@ from ...ops import table as t
 from . import reductions
 from .. import return_types
 from .complexes import complex_
-from .elementwise import clamp, to, where
+from .elementwise import clamp, where
+from ..convert.copies import to
 from ..linalg.products import matmul
 from .reductions import amax, amin, nansum, norm
 from ..index.selection import gather

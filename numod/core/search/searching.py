@@ -16,7 +16,7 @@ from ...ops import table as t
 from .. import return_types
 from ..apply import apply, apply_into, without_derivative
 from ..create.creation import full, ones, scalar_tensor, zeros
-from ..math.elementwise import contiguous, to
+from ..convert.copies import contiguous, to
 from ..create.ranges import linspace
 from ..index.selection import check_bounds, observed_total
 from ..shape.joining import cat

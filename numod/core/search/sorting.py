@@ -17,7 +17,8 @@ from ...ops.op import Op
 from .. import return_types
 from ..apply import apply, state
 from ..create.creation import full
-from ..math.elementwise import contiguous, masked_fill
+from ..convert.copies import contiguous
+from ..math.elementwise import masked_fill
 from ..math.reductions import amax
 from ..index.selection import gather
 from ..shape.parts import narrow

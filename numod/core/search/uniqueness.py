@@ -7,7 +7,7 @@ from ...ops.index import indexing as ix
 from ...ops.sort import unique as runs
 from ..apply import apply, without_derivative
 from ..create.creation import zeros
-from ..math.elementwise import contiguous
+from ..convert.copies import contiguous
 from ..create.ranges import arange
 from ..shape.parts import narrow
 from ..shape.shapes import reshape, transpose

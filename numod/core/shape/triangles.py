@@ -9,7 +9,7 @@ from ...errors import normalize_dim
 from ...ops.linalg import tril_triu as tr
 from ..apply import apply
 from ..create.creation import default_device, factory
-from ..math.elementwise import contiguous
+from ..convert.copies import contiguous
 from ..math.reductions import sum as total
 from .parts import diagonal as _diagonal
 from .shapes import movedim

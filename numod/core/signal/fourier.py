@@ -17,7 +17,7 @@ from ...ops.fft import fft as op
 from ..apply import apply
 from ..math.complexes import conj_
 from ..create.creation import factory, zeros
-from ..math.elementwise import contiguous, to
+from ..convert.copies import contiguous, to
 from ..create.ranges import arange
 from ..index.selection import roll
 from ..shape.joining import cat

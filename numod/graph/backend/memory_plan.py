@@ -18,7 +18,8 @@ ALIGNMENT = 64  # bytes: a cache line, and the widest vector
 def plan(lowered: Lowered, boundary: int | None = None, alignment: int = ALIGNMENT) -> tuple[dict[Buffer, int], int]:
     """(byte offsets of the local buffers, multiples of `alignment`; the arena's size).
 
-    Buffers alive across step `boundary` stay allocated to the end: a backward pass may run twice."""
+    Buffers alive across step `boundary` stay allocated to the end: a backward pass may run twice.
+    """
     alive = lifetimes(lowered, boundary)
     by_birth, by_size = sorted(alive, key=alive.get), sorted(alive, key=lambda buffer: (-buffer.nbytes, alive[buffer]))
     return min((_placed(order, alive, alignment) for order in (by_birth, by_size)), key=lambda placement: placement[1])
@@ -33,8 +34,8 @@ def _placed(
     placed = np.empty((4, len(order)), np.int64)
     for count, buffer in enumerate(order):
         first, last = alive[buffer]
-        begins, untils = placed[2:, :count]
-        starts, ends = placed[:2, :count][:, (begins <= last) & (first <= untils)]
+        first_calls, last_calls = placed[2:, :count]
+        starts, ends = placed[:2, :count][:, (first_calls <= last) & (first <= last_calls)]
         # the start of the gap before each live buffer, and of the space after the last one
         gap_starts = np.maximum.accumulate(np.concatenate([[0], ends]))
         fits = np.flatnonzero(starts - gap_starts[:-1] >= buffer.nbytes)

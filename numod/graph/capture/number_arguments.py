@@ -53,7 +53,10 @@ class ChangingNumbers:
         return paths, [self.places[name] for name in changing if name in self.places]
 
     def _is_free(self, name: tuple) -> bool:
-        """Whether no code is specialised on a number, and it is no structure, or part of one, in another call."""
+        """Whether a number can become a tensor: no code is specialised on it, and its path has a number in every call.
+
+        In another call the path may lead to a structure of numbers, or its parent to a number.
+        """
         return name not in self.specialised_on and not any(
             other != name and other[: len(name)] == name[: len(other)]
             for other in self.values
@@ -96,7 +99,7 @@ class NumberArguments:
         return [*map(as_count, numbers)], stripped, keywords
 
     def wrap(self, function: Callable, mathematics: Sequence[Place]) -> Callable:
-        """A function of what `take` returns, that calls `function` with the numbers at their paths and places.
+        """A function of the results of `take`, which calls `function` with the numbers at their paths and places.
 
         If the code looks at a number, its path, or (id of the holder, key), is added to `specialised_on`.
         """
@@ -153,7 +156,7 @@ def _caller(
 
 
 class _Substitutions:
-    """Values that are stored at places for the duration of a call."""
+    """Values that replace others at places for the duration of a call."""
 
     def __init__(self) -> None:
         self.entries: list[tuple[Any, Any, Any, Any]] = []  # (holder, key, former value, value)
@@ -176,7 +179,7 @@ class _Substitutions:
 
 
 def _restore(holder: Any, key: Any, former: Any, value: Any) -> bool:
-    """Restore the former value at a place, unless the function has written there; whether it has not."""
+    """Restore the former value at a place. Return False if the function has written there, and leave its value."""
     current = read_place(holder, key)
     if current is value:
         write_place(holder, key, former)
@@ -184,7 +187,10 @@ def _restore(holder: Any, key: Any, former: Any, value: Any) -> bool:
 
 
 def _expose(entries: list[tuple], are_read: bool) -> None:
-    """Show the plain numbers while an optimizer reads the numbers of a step, which each run reads again."""
+    """Put the plain numbers back at their places while an optimizer reads them (`are_read`), then the lazy scalars.
+
+    Each run reads them again, so the recording does not depend on them.
+    """
     for holder, key, former, value in entries:
         shown, hidden = (former, value) if are_read else (value, former)
         if read_place(holder, key) is hidden:

@@ -123,7 +123,7 @@ def _caller(places: list[Place], mathematics: Sequence[Place]) -> Callable:
         if (recorder := recording()) is None:
             new_values = [read_place(*location) for location in places if not is_gradient(*location)]
         else:
-            new_values = _in_parts(places, before, values, result)
+            new_values = _encode_new_values(places, before, values, result)
             # the result may be a container whose former contents are restored below: return a copy of it
             result = replace(
                 result,
@@ -147,8 +147,8 @@ def _refuse(recorder: Recorder, key: Any) -> None:
     )
 
 
-def _in_parts(places: list[Place], before: list[tuple], values: list, result: Any) -> list:
-    """The new values at the places, with plain objects in parts.
+def _encode_new_values(places: list[Place], before: list[tuple], values: list, result: Any) -> list:
+    """The new values at the places, encoded as results of the program.
 
     Gives up the recording if other code could observe that each run creates new objects.
     """

@@ -19,7 +19,7 @@ from ...device import Storage
 from ...errors import LinAlgError
 from ..guards import cache_key
 from ..guards.build import build_guards
-from ..guards.snapshot import moved
+from ..guards.snapshot import change_of_guards
 from ..guards.state_visitor import StateVisitor, identical_objects, stands_for_numbers
 from ..values import pytree
 from ..values.kinds import is_plain
@@ -263,7 +263,7 @@ class RecordedCall(Environment):
         change = self.changes.find(self.after, self.recorder)
         if change is None:
             former, self.guards = self.guards, build_guards(self.function, self.roots, self.excluded).guards
-            change = moved(former, self.guards)
+            change = change_of_guards(former, self.guards)
         return change
 
 

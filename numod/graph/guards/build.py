@@ -38,7 +38,7 @@ from .bytecode import (
     names_of,
     optional_attributes,
     strings_in,
-    written,
+    underlying_function,
 )
 from .definitions import has_hidden_state, is_fixed, is_unrepeatable, random_streams, unrepeatable
 from .guard import Guard
@@ -170,7 +170,7 @@ class GuardBuilder:
 
     def visit_function(self, function: Callable, prefix: str) -> None:
         """Visit everything that the code of a function reaches."""
-        function = written(function)
+        function = underlying_function(function)
         code = getattr(getattr(function, "__func__", function), "__code__", None)
         if code is not None:
             self.read_code(code)
@@ -264,7 +264,7 @@ class GuardBuilder:
         return self.mentioned | self.called if self.in_library else self.mentioned
 
     def guard_unless_refused(self, name: str, text: str, objects: tuple, value: Any) -> None:
-        """As `guard_value`. What no guard can compare is left out: the code is not known to use it."""
+        """As `guard_value`, without an error for a value that no guard can compare: the code is not known to use it."""
         count = len(self.files.paths)
         with suppress(CannotRepeat):
             self.guard_value(name, text, objects, value)

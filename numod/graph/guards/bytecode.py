@@ -1,4 +1,7 @@
-"""What a function can reach by name, and what its code mentions: from its closure, globals, defaults and bytecode."""
+"""The objects that a function can reach by name, and the names that its code mentions.
+
+They are read from its closure, globals, defaults and bytecode.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ _TAKE_TEXT = {"globals", "eval", "exec"}  # find globals by names in strings
 _TAKE_NUMBERS = {"json", "dumps", "Decimal", "sqlite3", "executemany", "statistics"}
 
 
-def written(function: Callable) -> Callable:
+def underlying_function(function: Callable) -> Callable:
     """The function or method that a callable object runs. Partials, and callables in C, are returned as they are."""
     if hasattr(function, "__code__") or hasattr(function, "__func__") or isinstance(function, functools.partial):
         return function
@@ -36,7 +39,7 @@ def written(function: Callable) -> Callable:
 
 def sees_order(function: Callable) -> bool:
     """Whether a function may see the order of keyword arguments: it has `**kwargs`, or is not written in Python."""
-    function = written(function)
+    function = underlying_function(function)
     code = getattr(getattr(function, "__func__", function), "__code__", None)
     return code is None or bool(code.co_flags & inspect.CO_VARKEYWORDS)
 
@@ -46,7 +49,7 @@ def names_of(function: Callable) -> Iterator[tuple[str, Any, str, Any]]:
 
     These are the object that a method is bound to, the closure, globals and defaults.
     """
-    function = written(function)
+    function = underlying_function(function)
     if isinstance(function, functools.partial):
         yield from ((f"{{0}}.{name}", function, name, getattr(function, name)) for name in ("func", "args", "keywords"))
     owner = getattr(function, "__self__", None)
@@ -266,6 +269,6 @@ def mentions(function: Callable, part: str) -> bool:
     """Whether a name in the function's code contains `part`."""
     if isinstance(function, functools.partial):
         return mentions(function.func, part)
-    function = written(function)
+    function = underlying_function(function)
     code = getattr(getattr(function, "__func__", function), "__code__", None)
     return code is not None and any(part in name for name in global_names(code))

@@ -1,4 +1,4 @@
-"""Guards of what Python says of functions, classes and modules: their names, docstrings and subclasses."""
+"""Guards of the names, docstrings and subclasses of functions, classes and modules."""
 
 from __future__ import annotations
 

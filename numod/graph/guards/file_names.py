@@ -30,7 +30,10 @@ PATH_MODULES = ("os", "posix", "nt", "posixpath", "ntpath", "genericpath", "path
 
 @dataclass
 class FileNames:
-    """The paths that the code reaches, by name, and what can make them; names of their methods in `others`."""
+    """`paths`: the paths that the code reaches, and objects that create paths, by name.
+
+    `others`: names of methods of paths that other objects, which the code reaches, have as well.
+    """
 
     paths: list[tuple[str, Any]] = field(default_factory=list)
     others: set[str] = field(default_factory=set)

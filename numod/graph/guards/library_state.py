@@ -1,6 +1,6 @@
 """State that only functions of Python's library and of NumPy can read: of objects in C, and of the process.
 
-What a function without arguments returns (`sys.getrecursionlimit`) is compared by calling it. Objects in C whose state
+The result of a function without arguments (`sys.getrecursionlimit`) is compared by calling it. Objects in C whose state
 cannot be compared, and functions that read the file system or set something of the process, are refused.
 """
 
@@ -171,7 +171,7 @@ def _code_of(member: Any) -> types.CodeType | None:
 
 
 def visit_definition(builder: GuardBuilder, name: str, value: Any) -> None:
-    """Guard what a function or class of a library, which the code uses, reads of the process; or refuse it."""
+    """Guard the state of the process that a function or class of a library reads, or refuse it; the code uses it."""
     module, own_name = getattr(value, "__module__", None), getattr(value, "__name__", "")
     if module in PATH_MODULES and own_name in READS_FILES:
         raise unrepeatable_read(own_name)
@@ -198,7 +198,7 @@ def visit_definition(builder: GuardBuilder, name: str, value: Any) -> None:
 
 
 def _guard_result(builder: GuardBuilder, name: str, function: Any) -> None:
-    """Guard what a function returns, unless it has arguments that it depends on."""
+    """Guard the result of a function, unless it takes arguments."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -229,7 +229,10 @@ def _visit_loggers(builder: GuardBuilder) -> None:
 
 
 def visit_log_manager(builder: GuardBuilder, name: str, value: logging.Manager) -> None:
-    """Guard what a logger reads of its manager: not the other loggers, which any part of a program may create."""
+    """Guard the attributes of a manager that a logger reads.
+
+    The other loggers count only if the code names them: any part of a program may create some.
+    """
     builder.guards.append(Guard(f"{name}.disable", "{0}.disable == {1}", (value, value.disable)))
     if "loggerDict" in builder.mentioned:
         loggers = value.loggerDict
@@ -237,7 +240,7 @@ def visit_log_manager(builder: GuardBuilder, name: str, value: logging.Manager) 
 
 
 def visit_value(builder: GuardBuilder, name: str, value: Any) -> None:
-    """Guard what the operations of an immutable object depend on: a decimal context, a time zone, the disk."""
+    """Guard the state that operations of an immutable object depend on: a decimal context, a time zone, the disk."""
     modules = {base.__module__.partition(".")[0] for base in type(value).__mro__}
     if "decimal" in modules:
         visit_decimal(builder, name, value)
@@ -266,7 +269,7 @@ def _guard_context(builder: GuardBuilder, name: str, text: str, value: Any) -> N
 
 
 def visit_finalizer(builder: GuardBuilder, name: str, value: weakref.finalize) -> None:
-    """Guard whether a finalizer is alive, and what it would call."""
+    """Guard whether a finalizer is alive, and the function and the arguments of its call."""
     registry = weakref.finalize._registry
     entry = registry.get(value)
     builder.guards.append(Guard(name, "{0}.get({1}) is {2}", (registry, value, entry)))
@@ -278,7 +281,7 @@ def visit_finalizer(builder: GuardBuilder, name: str, value: weakref.finalize) -
 
 
 def visit_members(builder: GuardBuilder, module: types.ModuleType) -> None:
-    """Guard what the code loads from a library's module: its settings, and what its functions return."""
+    """Guard the settings that the code loads from a library's module, and the results of functions that it loads."""
     if module.__name__ not in _PROCESS_MODULES | {"warnings", *PATH_MODULES}:
         return
     loaded = builder.loaded_from(module)

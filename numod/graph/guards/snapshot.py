@@ -28,7 +28,7 @@ _PLACES = (
 
 
 class Snapshot:
-    """The state that a program was recorded with. `difference()` names what has changed since.
+    """The state that a program was recorded with. `difference()` names a change since then.
 
     Objects with ids in `weak_ids` are not kept alive.
     """
@@ -60,7 +60,7 @@ class Snapshot:
         self.storages = frozenset(obj for _, _, obj in self.entries if type(obj) is Storage)
         for _, kind, obj in self.entries:
             if kind == "is" and issubclass(type(obj), Tensor):
-                obj._pictured = True
+                obj._in_snapshot = True
         self.counting = [
             obj
             for _, kind, obj in self.entries
@@ -109,8 +109,8 @@ def broken(guards: Iterable[Guard]) -> str | None:
     return None
 
 
-def moved(before: list[Guard], after: list[Guard]) -> str | None:
-    """What a call changed, by its guards: one from before no longer holds, or there are different guards now.
+def change_of_guards(before: list[Guard], after: list[Guard]) -> str | None:
+    """A change that a call made, in words: a guard from before no longer holds, or there are other guards now.
 
     Guards on the identity of a container are skipped: there are other guards for its contents.
     """

@@ -119,7 +119,7 @@ class StateVisitor:
             yield from self._entries_of(name, value, depth)
 
     def _entries_of(self, name: str, value: Any, depth: int) -> Iterator[Entry]:
-        """The entries of a value and of what can be reached from it, each (name, how to compare, value)."""
+        """The entries of a value and of all values inside it, each (name, how to compare, value)."""
         kind = type(value)
         if kind is LazyScalar:
             return

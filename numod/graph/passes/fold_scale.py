@@ -89,9 +89,9 @@ class _Folding:
     def _scale(self, step: Step, shift: object, scale: Value, product: Step, bias: Step | None) -> None:
         """Replace `shift + scale * (product + bias)`."""
         inputs = product.inputs[0], self._scaled_weight(product, scale, step.location)
-        known = [part for part in bias.inputs if part != product.results[0]] if bias is not None else []
-        known += [part for part in product.inputs[2:] if part is not None]
-        for part in known:
+        addends = [part for part in bias.inputs if part != product.results[0]] if bias is not None else []
+        addends += [part for part in product.inputs[2:] if part is not None]
+        for part in addends:
             shift = self._emit(table.addcmul, (0 if shift is None else shift, part, scale, 1), (), step.location)
         if product.op is linear:
             is_bias = isinstance(shift, Value) and self.program.layouts[shift].ndim == 1
@@ -110,9 +110,9 @@ class _Folding:
             return self._emit(table.mul, (weight, by_row), (), location)
         groups = product.attributes[3]  # a transposed convolution's weight is (in, out / groups, ...)
         ones = (1,) * (len(shape) - 2)
-        parted = self._emit(views["view"], (weight,), ((groups, shape[0] // groups, *shape[1:]),), location)
+        grouped = self._emit(views["view"], (weight,), ((groups, shape[0] // groups, *shape[1:]),), location)
         by_group = self._emit(views["view"], (scale,), ((groups, 1, size // groups, *ones),), location)
-        scaled = self._emit(table.mul, (parted, by_group), (), location)
+        scaled = self._emit(table.mul, (grouped, by_group), (), location)
         return self._emit(views["view"], (scaled,), (shape,), location)
 
     def _emit(self, op: Op, inputs: tuple, attributes: tuple, location: str) -> Value:

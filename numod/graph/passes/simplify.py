@@ -139,16 +139,16 @@ def _unchanged(step: Step, layouts: dict[Value, Layout], effects: Effects) -> tu
     return tuple(tensors)
 
 
-def _one(position: int) -> Callable:
+def _has_one_at(position: int) -> Callable:
     return lambda inputs: len(inputs) > position and type(inputs[position]) in (int, float) and inputs[position] == 1
 
 
 _IDENTITIES = {
     table.copy: lambda inputs: True,
     table.row_major: lambda inputs: True,
-    table.mul: _one(1),
-    table.div: _one(1),
-    table.pow: _one(1),
+    table.mul: _has_one_at(1),
+    table.div: _has_one_at(1),
+    table.pow: _has_one_at(1),
 }
 
 

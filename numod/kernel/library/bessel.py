@@ -67,9 +67,9 @@ def bessel_i1e(x):
 
 @wide_scalar
 def bessel_series(order, y, sign):
-    """Sums over k of t and of (psi(k + 1) + psi(k + 1 + order)) t, where t = sign^k (y / 2)^(2k + order) / (k!
+    """The sums over k of t and of (psi(k + 1) + psi(k + 1 + order)) t (A&S 9.1.10, 9.1.13).
 
-    (k + order)!) (A&S 9.1.10, 9.1.13).
+    t is sign^k (y / 2)^(2k + order) / (k! (k + order)!).
     """
     quarter = 0.25 * sign * y * y
     term = 0.5 * y if order else 1.0

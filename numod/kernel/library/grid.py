@@ -36,8 +36,8 @@ class GridShape(NamedTuple):
 
 
 class Taps(NamedTuple):
-    """What the taps of a convolution read: the kernel's sizes, the padding and the dilation (`step`), without those
-    along a line.
+    """The positions of a convolution's taps: the kernel's sizes, the padding and the dilation (`step`). The padding and
+    the dilation along a line are not needed.
     """
 
     kernel_d: int

@@ -147,7 +147,7 @@ def store_tile(
     column_step, count, slabs, lines, columns, shape: GridLines,
 ):  # fmt: skip
     """Store the outputs of a tile. Positions of the grid that are no outputs are skipped."""
-    # they lie as in the tile
+    # the outputs are in the order of the tile
     if shape.grid_w == columns and shape.stack == 1 and slabs == 1 and column_step == 1 and line_step == columns:
         for i in range(rows):
             copy_line(

@@ -257,7 +257,7 @@ def small_upper_gamma(a, x):
 
 @wide_scalar
 def erfcx(x):
-    """exp(x^2) erfc(x):
+    """exp(x^2) erfc(x).
 
     (1 + 2x) times it is a polynomial in (x - 3.75) / (x + 3.75), after Shepherd and Laframboise, 1981, fitted to 30
     terms.

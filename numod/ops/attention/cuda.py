@@ -16,7 +16,9 @@ The order of all sums is fixed, so every run returns the same bits. The backward
 twice, once by query rows and once by key columns, because atomic sums in global memory would have no fixed order.
 
 SLICE is the part of the inner dimension that a tile holds. DEPTHS and PARTS are the numbers of tiles that span the
-depth of queries and the width of values. MASKED is the kind of mask, 1 or 2.
+depth of queries and the width of values. MASKED is the kind of mask, 1 or 2. `top` is the first query of a tile of
+scores, `low` its first key. Thread (down, across) has the rows 8 * down to 8 * down + 7 of a tile, and of its columns
+4 * across to 4 * across + 3, in each run of 32.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ _FEW_WEIGHTS = 1 << 15  # size of a weight of single taps up to which it is tran
 class Convolution(Op):
     """Base: two dense inputs.
 
-    Parameters (stride, padding, dilation, groups, shape): tuples; `shape` is the result's if inputs do not determine
+    Attributes (stride, padding, dilation, groups, shape): tuples; `shape` is the result's if inputs do not determine
     it.
     """
 

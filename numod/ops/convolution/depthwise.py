@@ -166,29 +166,29 @@ def planes_launcher(
     """A launcher of op's kernel that allocates its scratch memory. `attributes` are (stride, padding, dilation,
     groups).
     """
-    back = op == "convolution_input"
+    backward = op == "convolution_input"
     on_weight = op == "convolution_weight"
     lanes = tiles.host().lanes(out.storage.itemsize)
-    source, target = (result, x) if back else (x, result)
+    source, target = (result, x) if backward else (x, result)
     stride, _, step, _ = attributes
     rows = max(1, min(target[2], _TILE // lanes // (target[3] + source[3])))
-    needed = min(
+    lines = min(
         source[2],
         (rows + (weight[2] - 1) * step[0]) // stride[0] + 2
-        if back
+        if backward
         else (rows - 1) * stride[0] + (weight[2] - 1) * step[0] + 1,
     )
     blocks = -(-target[2] // rows)
-    parts = -(-x[1] // lanes) if on_weight else -(-x[0] * x[1] // lanes) * blocks
-    workers, size, target_size = min(_WORKERS, parts), needed * source[3] * lanes, rows * target[3] * lanes
+    tasks = -(-x[1] // lanes) if on_weight else -(-x[0] * x[1] // lanes) * blocks
+    workers, size, target_size = min(_WORKERS, tasks), lines * source[3] * lanes, rows * target[3] * lanes
     kernel_size = -(-weight[2] * weight[3] // lanes) * lanes * lanes
     storage, index = out.storage, np.dtype("int64")
     scratch = [(workers * size, storage), (workers * target_size, storage), (workers * kernel_size, storage)]
     constants = [*PlanePlan(workers, blocks, rows, size, target_size)]
     if not on_weight:
         scratch.append((4 * (target[2] + target[3]), index))
-        taps = [s // gcd(s, d) if back else 1 for s, d in zip(stride, step)]
-        constants += [int(back), *taps, *[-(p * d // s) if back else d for p, d, s in zip(taps, step, stride)]]
+        taps = [s // gcd(s, d) if backward else 1 for s, d in zip(stride, step)]
+        constants += [int(backward), *taps, *[-(p * d // s) if backward else d for p, d, s in zip(taps, step, stride)]]
     kernel = depthwise_weight_kernel if on_weight else depthwise_kernel
     arrays = (*[storage.name] * 3, *(kind.name for _, kind in scratch))
     run = launcher("convolution", kernel, out, arrays, work, epilogue, build.FAST_POINTWISE, LANES=lanes)

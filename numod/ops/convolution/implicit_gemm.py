@@ -26,7 +26,7 @@ from ..matmul.epilogue import Epilogue
 from .direct import geometry, launcher
 from .implicit_gemm_forward import forward_grid
 from .implicit_gemm_input import input_grid
-from .implicit_gemm_plan import UNSPLIT_DEPTH, FEW_ROWS, PACKED_ROWS, WORKERS, round_up, cut
+from .implicit_gemm_plan import UNSPLIT_DEPTH, FEW_ROWS, PACKED_ROWS, WORKERS, plan_grid, round_up
 from .implicit_gemm_weight import weight_grid, weight_lines, weight_whole
 
 
@@ -118,21 +118,21 @@ def _grid_kernel(
     channels = weight[1]
     features = weight[0] // attributes[3]
     lanes = tiles.host().lanes(out.storage.itemsize)
-    few = (max(channels, features) if on_weight else channels if backward else features) <= FEW_ROWS
-    tile_rows, taps = 1 if few else tiles.host().rows, prod(weight[1:])
-    plan, reach = cut(numbers, backward, on_weight, channels if backward else features)
-    whole = on_weight and plan.shares > 1
-    if whole:
+    row_by_row = (max(channels, features) if on_weight else channels if backward else features) <= FEW_ROWS
+    tile_rows, taps = 1 if row_by_row else tiles.host().rows, prod(weight[1:])
+    plan, positions = plan_grid(numbers, backward, on_weight, channels if backward else features)
+    uses_one_grid = on_weight and plan.shares > 1
+    if uses_one_grid:
         rows = tiles.VECTORS * max(lanes, tile_rows)
         plan = plan._replace(rows=rows, tasks=-(-taps // rows))
     plan = plan._replace(size=plan.size + 2 * tiles.LINE * lanes)
-    tile_size, elements = lanes * (tiles.LINE if few else tile_rows * tiles.VECTORS), features * prod(weight[2:])
+    tile_size, elements = lanes * (tiles.LINE if row_by_row else tile_rows * tiles.VECTORS), features * prod(weight[2:])
     if plan.deep < UNSPLIT_DEPTH:
         row_tiles = -(-(channels if backward else features) // tile_rows)
         tile_size *= row_tiles * (-(-plan.run // (tiles.VECTORS * lanes)) + 1)
     columns = weight[-1] + plan.variants, index
-    of_weight = weight_lines if few else weight_whole if whole else weight_grid
-    kernel = input_grid if backward else of_weight if on_weight else forward_grid
+    weight_kernel = weight_lines if row_by_row else weight_whole if uses_one_grid else weight_grid
+    kernel = input_grid if backward else weight_kernel if on_weight else forward_grid
 
     @cache
     def shared_by(threads: int) -> tuple[tuple, tuple]:
@@ -153,16 +153,20 @@ def _grid_kernel(
         elif not on_weight:
             padded = 0 if features % tile_rows == 0 else groups * round_up(features, tile_rows) * taps
             scratch = ((padded, storage), grid, tile, (taps, index), columns)
-        elif few:
-            scratch = ((workers * (reach + lanes), storage), grid, (taps, index), columns)
+        elif row_by_row:
+            scratch = ((workers * (positions + lanes), storage), grid, (taps, index), columns)
         else:
-            sums = workers * (plan.rows if whole else groups * round_up(taps, tile_rows)) * round_up(features, lanes)
-            transposed = grids * round_up(features, tiles.VECTORS * lanes) * reach
+            sums = (
+                workers
+                * (plan.rows if uses_one_grid else groups * round_up(taps, tile_rows))
+                * round_up(features, lanes)
+            )
+            transposed = grids * round_up(features, tiles.VECTORS * lanes) * positions
             scratch = ((transposed, storage), (sums, storage), grid, (round_up(taps, tile_rows), index), columns)
         return scratch, (*plan._replace(workers=workers), *numbers)
 
     values = {
-        "multiply": multiply_grid_rows if few else multiply_grid,
+        "multiply": multiply_grid_rows if row_by_row else multiply_grid,
         "TILE_ROWS": tile_rows,
         "LANES": lanes,
         "PACKED": PACKED_ROWS,

@@ -32,7 +32,7 @@ def block_of(task, plan: GridPlan, conv: Geometry):
 
 @template
 def copy_block(x, image, group, first, count, grid, grid_at, columns, plan: GridPlan, conv: Geometry):
-    """Copy what the block of output rows from `first` on reads to a grid: `count` images of one group."""
+    """Copy to a grid the input that the block of output rows from `first` on reads: `count` images of one group."""
     copy_to_grid(
         x, (image * conv.groups + group) * conv.channels * conv.depth * conv.height * conv.width,
         conv.groups * conv.channels * conv.depth * conv.height * conv.width, grid, grid_at, count, conv.channels,

@@ -5,10 +5,8 @@ from __future__ import annotations
 from math import prod
 from typing import NamedTuple
 
-
 from ...kernel.library.direct import Geometry
 from ...kernel.registers import tiles
-
 
 _GRID_SIZE = 1 << 17  # elements of a grid: it stays in the second-level cache
 # elements of a grid on processors with 16 vector registers, which have small caches and tiles with few rows, so that
@@ -60,72 +58,119 @@ def round_up(n: int, step: int) -> int:
     return -(-n // step) * step
 
 
-def cut(conv: Geometry, backward: bool, on_weight: bool, outer: int) -> tuple[GridPlan, int]:
-    """A plan, without its workers, and the number of positions of a grid.
+class _Axis(NamedTuple):
+    """What the outputs read along one axis of the grid, in elements of one phase."""
 
-    The grid holds x, or g if `backward`. `outer` is the number of rows of the product (features, or channels). If
-    there is more than one share, all images are on one grid, which all workers read.
-    """
-    images, groups, by_name = conv.images, conv.groups, conv._asdict()
-    lows, spans, counts, phases, strides = [], [], [], [], [by_name[f"stride_{letter}"] for letter in "dhw"]
-    for axis, letter in zip(("depth", "height", "width"), "dhw"):
-        stride = by_name[f"stride_{letter}"]
-        pad = by_name[f"pad_{letter}"]
-        reach = (by_name[f"kernel_{letter}"] - 1) * by_name[f"step_{letter}"]
-        low, high = (
-            ((pad - reach) // stride, (stride - 1 + pad) // stride)
-            if backward
-            else (-pad // stride, (reach - pad) // stride)
-        )
-        lows.append(low)
-        spans.append(high - low)
-        counts.append(-(-by_name[axis] // stride) if backward else by_name[f"out_{letter}"])
-        phases.append(1 if backward else stride)
-    taps = conv.kernel_d * conv.kernel_h * conv.kernel_w // (prod(strides) if backward else 1)
-    small = tiles.host().rows < _FULL_TILE_ROWS and not on_weight
-    copies = conv.kernel_w - phases[2]  # additional copies of the input
-    apart = conv.kernel_w == 1 or spans[2] * outer * taps > _COPY_COST * counts[2] * copies
-    if apart:
-        spans[2], phases[2] = 0, conv.kernel_w
-    planes = prod(phases) * (conv.features if backward else conv.channels)
-    most = (_SMALL_GRID_SIZE if small else _GRID_SIZE) * (2 if apart else 1)
-    line = planes * (counts[2] + spans[2])
-    image = line * (counts[0] + spans[0]) * (counts[1] + spans[1])
-    rows = counts[1]
+    low: int  # the first element that the first output reads
+    span: int  # from there to the last element that it reads
+    outputs: int
+    phases: int
 
-    def positions(stack: int) -> int:
-        return (((counts[0] - 1) * (counts[1] + spans[1]) + counts[1] - 1) * stack + stack - 1) * (
-            counts[2] + spans[2]
-        ) + counts[2]
+    def length(self, outputs: int) -> int:
+        """The elements that so many outputs read."""
+        return outputs + self.span
 
-    if on_weight:
-        weights = conv.channels * conv.features * conv.kernel_d * conv.kernel_h * conv.kernel_w
-        one_grid = (
-            groups == 1 and outer > FEW_ROWS and weights >= _SHARED_WEIGHT_SIZE and images * image <= _SHARED_GRID_SIZE
+
+def _axis(conv: Geometry, axis: str, letter: str, backward: bool) -> _Axis:
+    """What the outputs of a convolution, or the elements of the input's gradient, read along an axis."""
+    stride, pad, taps, step, outputs = (
+        getattr(conv, f"{name}_{letter}") for name in ("stride", "pad", "kernel", "step", "out")
+    )
+    reach = (taps - 1) * step
+    if backward:
+        low, high, outputs, stride = (
+            (pad - reach) // stride,
+            (stride - 1 + pad) // stride,
+            -(-getattr(conv, axis) // stride),
+            1,
         )
     else:
-        few = images < _MIN_TASKS and images * image <= most
-        wide = conv.channels * conv.features >= _TILEWISE_WEIGHT_SIZE and images * image <= 2 * most
-        one_grid = groups == 1 and outer >= _SHARED_GRID_ROWS and (few or wide)
-    stack = images
-    if not one_grid:
-        stack = max(1, min(most // image, images * groups // _MIN_TASKS, images))
+        low, high = -pad // stride, (reach - pad) // stride
+    return _Axis(low, high - low, outputs, stride)
+
+
+def plan_grid(conv: Geometry, backward: bool, on_weight: bool, product_rows: int) -> tuple[GridPlan, int]:
+    """A plan, without its workers, and the number of positions of a grid.
+
+    The grid holds x, or g if `backward`. The product has a row for each feature, or channel. If there is more than one
+    share, all images are on one grid, which all workers read.
+    """
+    images, groups = conv.images, conv.groups
+    depth, height, width = (
+        _axis(conv, axis, letter, backward) for axis, letter in zip(("depth", "height", "width"), "dhw")
+    )
+    strides = conv.stride_d * conv.stride_h * conv.stride_w
+    taps = conv.kernel_d * conv.kernel_h * conv.kernel_w // (strides if backward else 1)
+    small_caches = tiles.host().rows < _FULL_TILE_ROWS and not on_weight
+    # with a copy of the input for each column of the kernel, no positions lie between the outputs of two lines
+    further_copies = conv.kernel_w - width.phases
+    copy_per_column = (
+        conv.kernel_w == 1 or width.span * product_rows * taps > _COPY_COST * width.outputs * further_copies
+    )
+    if copy_per_column:
+        width = width._replace(span=0, phases=conv.kernel_w)
+    channels = conv.features if backward else conv.channels
+    planes = channels * depth.phases * height.phases * width.phases
+    max_size = (_SMALL_GRID_SIZE if small_caches else _GRID_SIZE) * (2 if copy_per_column else 1)
+    line_size = planes * width.length(width.outputs)
+    image_size = line_size * depth.length(depth.outputs) * height.length(height.outputs)
+
+    if _uses_one_grid(conv, on_weight, product_rows, images * image_size, max_size):
+        stack, rows = images, height.outputs
+        shares = max(1, min(WORKERS, product_rows // _ROWS_PER_WORKER))
+    else:
+        shares, stack = 1, max(1, min(max_size // image_size, images * groups // _MIN_TASKS, images))
         # the fewest vectors for an image
-        stack = min(range(stack, 0, -1), key=lambda count: -(-positions(count) // 16) / count)
-        if counts[0] == 1 and spans[0] == 0:
-            rows = min(rows, max(_MIN_GRID_ROWS, most // line - spans[1], 1))
-            if images * groups < _MIN_TASKS and image > _GRID_SIZE // 8:
-                rows = min(rows, -(-counts[1] * images * groups // _MIN_TASKS))
-            rows = -(-counts[1] // -(-counts[1] // rows))  # blocks of equal height
-    shares = max(1, min(WORKERS, outer // _ROWS_PER_WORKER)) if one_grid else 1
-    blocks, sets = -(-counts[1] // rows), -(-images // stack)
-    sizes = (counts[0] + spans[0], rows + spans[1], stack, counts[2] + spans[2])
-    tasks = groups * sets * blocks * shares
-    run_size, depth, deep = _FIRST_LEVEL_SIZE if small else 2 * most, planes // prod(phases) * taps, UNSPLIT_DEPTH
-    few = planes * prod(sizes) <= run_size  # else all rows use one run of the grid before the next
-    run = prod(sizes) if few else max(1, (_FIRST_LEVEL_SIZE if small else most) // planes // _RUN_STEP) * _RUN_STEP
-    if small and counts[0] == 1 and outer > FEW_ROWS and 2 * depth > 3 * _SPLIT_DEPTH:
-        deep = -(-depth // -(-depth // _SPLIT_DEPTH))
-        run = max(1, _FIRST_LEVEL_SIZE * depth // deep // planes // _RUN_STEP) * _RUN_STEP
-    size = planes * prod(sizes)
-    return GridPlan(0, tasks, shares, blocks, rows, size, *lows, phases[2], int(apart), *sizes, run, deep), prod(sizes)
+        stack = min(range(stack, 0, -1), key=lambda count: -(-_positions(depth, height, width, count) // 16) / count)
+        rows = height.outputs
+        if depth.outputs == 1 and depth.span == 0:
+            rows = min(rows, max(_MIN_GRID_ROWS, max_size // line_size - height.span, 1))
+            if images * groups < _MIN_TASKS and image_size > _GRID_SIZE // 8:
+                rows = min(rows, -(-height.outputs * images * groups // _MIN_TASKS))
+            rows = -(-height.outputs // -(-height.outputs // rows))  # blocks of equal height
+    blocks, stacks = -(-height.outputs // rows), -(-images // stack)
+    sizes = depth.length(depth.outputs), height.length(rows), stack, width.length(width.outputs)
+    positions = prod(sizes)
+
+    terms, terms_at_once = channels * taps, UNSPLIT_DEPTH
+    if planes * positions <= (_FIRST_LEVEL_SIZE if small_caches else 2 * max_size):
+        run = positions
+    else:  # all rows use a run of the grid before the next run
+        run = max(1, (_FIRST_LEVEL_SIZE if small_caches else max_size) // planes // _RUN_STEP) * _RUN_STEP
+    if small_caches and depth.outputs == 1 and product_rows > FEW_ROWS and 2 * terms > 3 * _SPLIT_DEPTH:
+        terms_at_once = -(-terms // -(-terms // _SPLIT_DEPTH))
+        run = max(1, _FIRST_LEVEL_SIZE * terms // terms_at_once // planes // _RUN_STEP) * _RUN_STEP
+    return GridPlan(
+        0,
+        groups * stacks * blocks * shares,
+        shares,
+        blocks,
+        rows,
+        planes * positions,
+        depth.low,
+        height.low,
+        width.low,
+        width.phases,
+        int(copy_per_column),
+        *sizes,
+        run,
+        terms_at_once,
+    ), positions
+
+
+def _uses_one_grid(conv: Geometry, on_weight: bool, product_rows: int, size: int, max_size: int) -> bool:
+    """Whether workers share a grid of all images, which has `size` elements."""
+    if conv.groups > 1:
+        return False
+    if on_weight:
+        weight_size = conv.channels * conv.features * conv.kernel_d * conv.kernel_h * conv.kernel_w
+        return product_rows > FEW_ROWS and weight_size >= _SHARED_WEIGHT_SIZE and size <= _SHARED_GRID_SIZE
+    few_images = conv.images < _MIN_TASKS and size <= max_size
+    large_weight = conv.channels * conv.features >= _TILEWISE_WEIGHT_SIZE and size <= 2 * max_size
+    return product_rows >= _SHARED_GRID_ROWS and (few_images or large_weight)
+
+
+def _positions(depth: _Axis, height: _Axis, width: _Axis, stack: int) -> int:
+    """The positions of a grid of `stack` images from the first output to the last one."""
+    lines = (depth.outputs - 1) * height.length(height.outputs) + height.outputs - 1
+    return (lines * stack + stack - 1) * width.length(width.outputs) + width.outputs

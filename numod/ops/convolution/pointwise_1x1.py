@@ -28,17 +28,17 @@ def product_launcher(
     stride, _, _, groups = attributes
     features, channels = weight[:2]
     positions = prod(x[2:])
-    back = op == "convolution_input"
+    backward = op == "convolution_input"
     if (
         prod((*stride, *weight[2:], groups)) > 1
         or x[2:] != result[2:]
         or positions < tiles.host().lanes(out.storage.itemsize)
     ):
         return None
-    if (x[0] > 1 or for_all_sizes.get()) and prod(weight) > _REREAD_WEIGHT_SIZE and not back:
+    if (x[0] > 1 or for_all_sizes.get()) and prod(weight) > _REREAD_WEIGHT_SIZE and not backward:
         return None
     shape, steps, inner = (
-        ((channels, features), (1, channels), features) if back else ((features, channels), (channels, 1), channels)
+        ((channels, features), (1, channels), features) if backward else ((features, channels), (channels, 1), channels)
     )
     a, b = layout(shape, out.dtype, out.device, steps), layout((inner, positions), out.dtype, out.device)
     run = tiled_launcher(op, a, b, x[0], 0, inner * positions, epilogue)

@@ -307,7 +307,7 @@ def winograd_launcher(
 
 
 def _plan_of_result(
-    back: bool, is_transformed: bool, x: tuple, weight: tuple, result: tuple, attributes: tuple
+    backward: bool, is_transformed: bool, x: tuple, weight: tuple, result: tuple, attributes: tuple
 ) -> tuple[tuple, NamedTuple, Geometry]:
     """Sizes of scratch memory, the plan and the geometry. The input's gradient convolves g with the flipped
     kernels, with a padding of 2 minus that of the convolution.
@@ -315,7 +315,7 @@ def _plan_of_result(
     stride, padding, dilation, groups = attributes
     features, channels = weight[:2]
     steps, lanes = (TAPS * channels, TAPS), _lanes()
-    if back:
+    if backward:
         x, result, features, channels, steps, padding = (
             result,
             x,
@@ -324,15 +324,20 @@ def _plan_of_result(
             steps[::-1],
             tuple(2 - pad for pad in padding),
         )
-    high, wide = (-(-size // 2) for size in result[2:])
-    whole = x[0] * high
-    single_task = 16 * channels * whole * wide <= _ALL_TILES_MAX_SIZE and channels * features >= _ALL_TILES_MIN_WEIGHT
-    shares = min(_WORKERS, features // _FEATURES_PER_STEP) if single_task else 1
-    sets = 1 if single_task else -(-whole // max(1, _TASK_TILES_SIZE // (16 * channels * wide)))
-    rows = -(-whole // sets)
-    tasks = -(-whole // rows) * shares
-    workers, line = min(_WORKERS, tasks), 2 * _ceil(wide, lanes) + 2
-    columns, lines_size = _ceil((rows - 1) * wide + _ceil(wide, lanes), lanes), (2 * min(rows, high) + 2) * line
+    tile_rows, tile_columns = (-(-size // 2) for size in result[2:])
+    all_rows = x[0] * tile_rows
+    one_task = (
+        16 * channels * all_rows * tile_columns <= _ALL_TILES_MAX_SIZE and channels * features >= _ALL_TILES_MIN_WEIGHT
+    )
+    shares = min(_WORKERS, features // _FEATURES_PER_STEP) if one_task else 1
+    stacks = 1 if one_task else -(-all_rows // max(1, _TASK_TILES_SIZE // (16 * channels * tile_columns)))
+    rows = -(-all_rows // stacks)
+    tasks = -(-all_rows // rows) * shares
+    workers, line = min(_WORKERS, tasks), 2 * _ceil(tile_columns, lanes) + 2
+    columns, lines_size = (
+        _ceil((rows - 1) * tile_columns + _ceil(tile_columns, lanes), lanes),
+        (2 * min(rows, tile_rows) + 2) * line,
+    )
     taps_step, tiles_step, step = (
         _taps_step(channels),
         channels * columns + lanes,
@@ -343,21 +348,21 @@ def _plan_of_result(
         tasks,
         shares,
         rows,
-        high,
-        wide,
+        tile_rows,
+        tile_columns,
         columns,
         line,
         lines_size,
         *steps,
-        int(back),
+        int(backward),
         int(is_transformed),
         taps_step,
         tiles_step,
         step,
     )
     sizes = (
-        16 * (workers if single_task else features // _FEATURES_PER_STEP) * taps_step,
-        16 * (1 if single_task else workers) * tiles_step,
+        16 * (workers if one_task else features // _FEATURES_PER_STEP) * taps_step,
+        16 * (1 if one_task else workers) * tiles_step,
         16 * workers * step,
         workers * lines_size,
     )
@@ -368,15 +373,19 @@ def _plan_of_weight_gradient(
     x: tuple, weight: tuple, result: tuple, attributes: tuple
 ) -> tuple[tuple, NamedTuple, Geometry]:
     """Sizes of scratch memory, the plan and the geometry."""
-    (features, channels), (high, wide), lanes = weight[:2], [-(-size // 2) for size in result[2:]], _lanes()
-    whole, blocks, columns = x[0] * high, features // _FEATURES_PER_STEP, channels + lanes
-    rows = -(-whole // -(-whole // max(1, _TILES_PER_SUM // wide)))
-    chunks = -(-whole // rows)
+    (features, channels), (tile_rows, tile_columns), lanes = (
+        weight[:2],
+        [-(-size // 2) for size in result[2:]],
+        _lanes(),
+    )
+    all_rows, blocks, columns = x[0] * tile_rows, features // _FEATURES_PER_STEP, channels + lanes
+    rows = -(-all_rows // -(-all_rows // max(1, _TILES_PER_SUM // tile_columns)))
+    chunks = -(-all_rows // rows)
     workers = min(_WORKERS, blocks)
-    lines_size = (2 * min(rows, high) + 2) * (2 * wide + 2) * lanes
+    lines_size = (2 * min(rows, tile_rows) + 2) * (2 * tile_columns + 2) * lanes
     taps_step, tiles_step, step = (
-        _FEATURES_PER_STEP * rows * wide + lanes,
-        rows * wide * columns,
+        _FEATURES_PER_STEP * rows * tile_columns + lanes,
+        rows * tile_columns * columns,
         _FEATURES_PER_STEP * columns,
     )
     together = max(1, min(chunks, _PREPARED_SIZE // (16 * (blocks * taps_step + tiles_step))))
@@ -388,7 +397,9 @@ def _plan_of_weight_gradient(
     )
     return (
         sizes,
-        ChunkPlan(workers, chunks, together, rows, high, wide, columns, lines_size, taps_step, tiles_step, step),
+        ChunkPlan(
+            workers, chunks, together, rows, tile_rows, tile_columns, columns, lines_size, taps_step, tiles_step, step
+        ),
         geometry(x, weight, result, *attributes),
     )
 

@@ -197,7 +197,10 @@ def _stages(
     half: bool,
     scale: float,
 ) -> list[tuple]:
-    """(launcher, indices of its tables, its numbers) of each stage of a transform of (inputs, length, outputs) rows."""
+    """(launcher, indices of its tables, its numbers) of each stage of a transform of (inputs, length, outputs) rows.
+
+    `tables`: the indices of the roots, of the factors of the inputs, and of those of the outputs; None for no factors.
+    """
     (outer, inner), (inputs, row_length, outputs), stages, finished = outer_and_inner, rows, [], 1
     for k, radix in enumerate(factors):
         first, last = k == 0, k == len(factors) - 1

@@ -126,15 +126,13 @@ class CdistGradient(Op):
 def _distances(
     name: str, inputs: tuple[Layout, ...], out: Layout, sizes: tuple[int, int, int], p: float, pairs: bool
 ) -> Plan:
-    run = 1 if out.device.backend.is_gpu else sizes[1]
-    kernel = partial(cdist_kernel, PAIRS=pairs)
-    plan = _plan(
-        name, kernel, (inputs[0], inputs[-1]), out, out.size if not pairs else sizes[0] * sizes[1], run, sizes, p
-    )
+    n, m, _ = sizes
+    elements, run = n * m if pairs else out.size, 1 if out.device.backend.is_gpu else m
+    plan = _plan(name, partial(cdist_kernel, PAIRS=pairs), (inputs[0], inputs[-1]), out, elements, run, sizes, p)
     if len(inputs) == 2:
         return plan
-    run = plan.launch
-    return Plan(plan.layout, lambda x, out, *numbers: run(x, x, out, *numbers), plan.constants)
+    launch = plan.launch
+    return Plan(plan.layout, lambda x, out, *numbers: launch(x, x, out, *numbers), plan.constants)
 
 
 def _plan(

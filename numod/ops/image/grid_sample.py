@@ -231,7 +231,7 @@ def slope_kernel(
 class GridSample(Op):
     """Samples (images, channels, *points) of a dense x at a dense grid.
 
-    Parameters: mode, padding and align_corners as in `nn.functional.grid_sample`; orders, one per spatial size of x.
+    Attributes: mode, padding and align_corners as in `nn.functional.grid_sample`; orders, one per spatial size of x.
     """
 
     takes = (

@@ -14,7 +14,7 @@ from ...device.layout import layout
 from ...kernel import bind
 from ...kernel.language import int64, parallel_range, uintp
 from ...kernel.specialize import specialized
-from ..index.indexing import columns, ones
+from ..index.indexing import columns, sizes_of_one
 from ..op import Op, Plan, single_device
 from ..reduce.softmax import split
 
@@ -132,7 +132,7 @@ class Resample(Op):
             -(-inner // width),
         )
         signature = bind.signature(x, "int64", x, x, numbers=len(numbers))
-        text = specialized(kernel, **ones(x, inner=inner))
+        text = specialized(kernel, **sizes_of_one(x, inner=inner))
         launch = bind.launcher(
             x.device, f"{self.name}{'_back' * back}", text, signature, x.dtype, taps * max(x.size, out.size)
         )

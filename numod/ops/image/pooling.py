@@ -18,9 +18,7 @@ from ... import dtypes
 from ...device import Layout
 from ...device.layout import layout
 from ...kernel import bind, build
-from ...kernel.library.windows import (
-    Pooling,
-)
+from ...kernel.library.windows import Pooling
 from ...kernel.registers import pool_rows, tiles
 from ...kernel.registers.primitives.images import fold_windows
 from ...kernel.specialize import specialized
@@ -53,7 +51,7 @@ _INDEX = np.dtype(np.int64)
 class _Pool(Op):
     """Base.
 
-    Parameters (kernel, stride, padding, dilation, sizes) are tuples with a number for each spatial dimension; `sizes`
+    Attributes (kernel, stride, padding, dilation, sizes) are tuples with a number for each spatial dimension; `sizes`
     are the spatial sizes of the result.
     """
 
@@ -61,7 +59,7 @@ class _Pool(Op):
 
     def check(self, arguments: tuple, attributes: tuple, sizes: dict) -> str | None:
         """See `Op.check`."""
-        return _size_error(sizes["s"], _replaced(sizes["s"], attributes[4]), attributes)
+        return _size_error(sizes["s"], _with_spatial_sizes(sizes["s"], attributes[4]), attributes)
 
     def _plan(
         self,
@@ -91,7 +89,7 @@ class _Pool(Op):
                 (3 + (pool.kernel_w - 1) * pool.step_w) // pool.stride_w + 1 if pool.stride_w else _WINDOWS_PER_LOAD
             )
             kernel, work = (
-                partial(kernel, AHEAD=min(window_count, _WINDOWS_PER_LOAD), **_fixed(pool)),
+                partial(kernel, AHEAD=min(window_count, _WINDOWS_PER_LOAD), **_compile_time_sizes(pool)),
                 pool.planes * size // 4,
             )
         run = bind.launcher(results[0].device, self.name, specialized(kernel), signature, results[0].dtype, work, flags)
@@ -102,7 +100,7 @@ class _Pool(Op):
 
         return Plan(result, launch if scratch else run, constants)
 
-    def _lines(self, x: Layout, attributes: tuple) -> tuple[tuple[int, int, int], tuple]:
+    def _line_arguments(self, x: Layout, attributes: tuple) -> tuple[tuple[int, int, int], tuple]:
         """The numbers and scratch memory of a kernel that computes whole rows: folded rows, and a table of windows."""
         window, stride, padding, step = (attribute[-1] for attribute in attributes[:4])
         sizes = _three_sizes(attributes[4], 1)
@@ -143,7 +141,7 @@ def _line_kernel(kernel: Callable, kind: str, attributes: tuple) -> Callable:
     return partial(kernel, fold_windows_of_row=primitive, BLOCK=_BLOCK_LINES, REGULAR=stride != 0)
 
 
-def _replaced(shape: tuple, sizes: tuple) -> tuple[int, ...]:
+def _with_spatial_sizes(shape: tuple, sizes: tuple) -> tuple[int, ...]:
     """A shape with other spatial sizes."""
     return (*shape[: -len(sizes)], *sizes)
 
@@ -168,7 +166,7 @@ def _size_error(inner: tuple, outer: tuple, attributes: tuple) -> str | None:
     return None
 
 
-def _fixed(pool: Pooling) -> dict[str, int]:
+def _compile_time_sizes(pool: Pooling) -> dict[str, int]:
     """The fields that are compile-time constants, since a network has few values of them: windows, and a depth of 1."""
     names = [name for name in pool._fields if name.partition("_")[0] in ("kernel", "stride", "pad", "step")]
     return {name: getattr(pool, name) for name in names} | {
@@ -194,12 +192,12 @@ class MaxPool(_Pool):
 
     def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
         (x,) = arguments
-        shape = _replaced(x.shape, attributes[4])
+        shape = _with_spatial_sizes(x.shape, attributes[4])
         index = dtypes.int32 if prod(x.shape[-len(attributes[4]) :]) < 1 << 31 else dtypes.int64
         results = layout(shape, x.dtype, x.device), layout(shape, index, x.device)
         kernel, numbers, scratch = partial(max_pool_kernel, LINES=not x.device.backend.is_gpu), (), ()
         if _has_line_kernels(x) and index is dtypes.int32:
-            numbers, (folded, table) = self._lines(x, attributes)
+            numbers, (folded, table) = self._line_arguments(x, attributes)
             kernel = _line_kernel(max_pool_rows_with_indices, "argmax", attributes)
             scratch = (folded, (folded[0], index.storage), table)
         return self._plan(
@@ -220,7 +218,7 @@ class MaxPoolValues(_Pool):
 
     def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
         (x,) = arguments
-        out = layout(_replaced(x.shape, attributes[4]), x.dtype, x.device)
+        out = layout(_with_spatial_sizes(x.shape, attributes[4]), x.dtype, x.device)
         if _has_line_kernels(x):
             return self._plan(
                 _line_kernel(max_pool_rows, "max", attributes),
@@ -229,16 +227,16 @@ class MaxPoolValues(_Pool):
                 x.shape,
                 out.shape,
                 attributes,
-                *self._lines(x, attributes),
+                *self._line_arguments(x, attributes),
             )
-        both, empty = max_pool.prepare(arguments, attributes), x.device.empty
-        indices = both.layout[1]
+        with_indices, empty = max_pool.prepare(arguments, attributes), x.device.empty
+        indices = with_indices.layout[1]
         return Plan(
             out,
-            lambda x_data, values, *constants: both.launch(
+            lambda x_data, values, *constants: with_indices.launch(
                 x_data, values, empty(indices.size, indices.storage), *constants
             ),
-            both.constants,
+            with_indices.constants,
         )
 
 
@@ -266,7 +264,7 @@ class PlaceGradient(_Pool):
         kind = dtypes.int32 if prod(attributes[4]) < 1 << 31 else dtypes.int64
         if arguments[1].dtype is not kind:
             return f"indices must be of {kind}, got {arguments[1].dtype}"
-        return _size_error(_replaced(sizes["s"], attributes[4]), sizes["s"], attributes)
+        return _size_error(_with_spatial_sizes(sizes["s"], attributes[4]), sizes["s"], attributes)
 
     def further_limits(self, arguments: tuple, attributes: tuple, sizes: dict) -> dict[int, int | tuple[int, int]]:
         """See `Op.further_limits`."""
@@ -274,7 +272,7 @@ class PlaceGradient(_Pool):
 
     def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
         d_out, indices = arguments
-        out = layout(_replaced(d_out.shape, attributes[4]), d_out.dtype, d_out.device)
+        out = layout(_with_spatial_sizes(d_out.shape, attributes[4]), d_out.dtype, d_out.device)
         kernel = place_gradient_elements if d_out.device.backend.is_gpu else place_gradient_kernel
         return self._plan(
             kernel, (out,), (d_out.storage, indices.storage, d_out.storage), out.shape, d_out.shape, attributes
@@ -301,12 +299,12 @@ class AvgPool(_Pool):
 
     def check(self, arguments: tuple, attributes: tuple, sizes: dict) -> str | None:
         """See `Op.check`."""
-        ends = sizes["s"], _replaced(sizes["s"], attributes[4])
+        ends = sizes["s"], _with_spatial_sizes(sizes["s"], attributes[4])
         return _size_error(*(reversed(ends) if self.backward else ends), attributes)
 
     def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
         (x,) = arguments
-        out = layout(_replaced(x.shape, attributes[4]), x.dtype, x.device)
+        out = layout(_with_spatial_sizes(x.shape, attributes[4]), x.dtype, x.device)
         inner, outer = (out.shape, x.shape) if self.backward else (x.shape, out.shape)
         numbers, scratch = (int(attributes[5]), attributes[6]), ()
         on_gpu = x.device.backend.is_gpu
@@ -317,15 +315,14 @@ class AvgPool(_Pool):
         else:
             kernel = average_gradient_kernel
         ndim = len(attributes[4])
-        # global pooling
-        whole = prod(outer[-ndim:]) == 1 and attributes[0] == tuple(inner[-ndim:]) and not any(attributes[2])
-        whole = whole and not attributes[6] and x.dtype.is_floating_point
-        if whole and on_gpu and not self.backward:
+        is_global = prod(outer[-ndim:]) == 1 and attributes[0] == tuple(inner[-ndim:]) and not any(attributes[2])
+        is_global = is_global and not attributes[6] and x.dtype.is_floating_point
+        if is_global and on_gpu and not self.backward:
             return reduction.mean.prepare((x,), (tuple(range(x.ndim - ndim, x.ndim)), True, None))
-        if whole and not on_gpu:
+        if is_global and not on_gpu:
             kernel = average_planes_gradient if self.backward else average_planes
         elif not self.backward and _has_line_kernels(x):
-            line_numbers, scratch = self._lines(x, attributes)
+            line_numbers, scratch = self._line_arguments(x, attributes)
             kernel = _line_kernel(average_pool_rows, "sum", attributes)
             numbers = (*line_numbers, *numbers)
             scratch = (*scratch, (attributes[4][-1], x.storage))

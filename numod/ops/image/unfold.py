@@ -11,7 +11,7 @@ from ...device.layout import layout
 from ...kernel import bind
 from ...kernel.language import int64, parallel_range, uintp
 from ...kernel.specialize import specialized
-from ..index.indexing import ones
+from ..index.indexing import sizes_of_one
 from ..op import Op, Plan
 
 
@@ -54,7 +54,7 @@ def fold_kernel(x, out, rows, h, w, k0, k1, n0, n1, d0, d1, p0, p1, s0, s1, widt
 
 
 class Patches(Op):
-    """Images (N, C, h, w) to columns (N, C * taps, patches) or, if `back`, the reverse. Parameters are pairs,
+    """Images (N, C, h, w) to columns (N, C * taps, patches) or, if `back`, the reverse. Attributes are pairs,
     vertical and horizontal; the caller checks them.
     """
 
@@ -96,7 +96,7 @@ class Patches(Op):
             *[n for pair in steps for n in pair],
             1 if x.device.backend.is_gpu else line,
         )
-        text = specialized(fold_kernel if back else unfold_kernel, **ones(x, s1=steps[2][1]))
+        text = specialized(fold_kernel if back else unfold_kernel, **sizes_of_one(x, s1=steps[2][1]))
         signature, work = bind.signature(x, x, numbers=len(numbers)), max(x.size, out.size)
         return Plan(out, bind.launcher(x.device, "fold" if back else "unfold", text, signature, x.dtype, work), numbers)
 

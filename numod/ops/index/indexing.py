@@ -60,14 +60,10 @@ _FULL_GPU_COLUMNS = 1 << 16  # columns that fill a GPU
 deterministic = 0
 
 
-# How a GPU thread writes an element of source. If it cannot be added atomically, there are three launches with an array
-# `last` of the size of x: the index of the last element that is put, or a sum of short integers.
-
-
 class CheckedIndex(Op):
     """Check dense int64 indices on a GPU without waiting for the result (`device.cuda_reports`).
 
-    Parameters: the lowest valid index, the size, an index that is ignored, and the entry of the check in `report`.
+    Attributes: the lowest valid index, the size, an index that is ignored, and the entry of the check in `report`.
     """
 
     inputs, attributes, gradients, differentiable = ("index", "report"), ("low", "size", "ignored", "slot"), {}, False
@@ -122,7 +118,7 @@ class Gather(Op):
         elif kernel is index_select_kernel and on_gpu:
             kernel = index_select_elements
         numbers = (outer, n, inner, m) if on_gpu else (outer, n, inner, m, min(m, -(-_PARTS // outer)))
-        source = specialized(kernel, **ones(x, **dict(zip(("inner", "m", "parts"), numbers[2:]))))
+        source = specialized(kernel, **sizes_of_one(x, **dict(zip(("inner", "m", "parts"), numbers[2:]))))
         source = source if on_gpu else by_half_registers(source)
         signature = bind.signature(x, "int64", x, numbers=len(numbers))
         return Plan(out, bind.launcher(x.device, self.name, source, signature, x.dtype, out.size), numbers)
@@ -188,7 +184,9 @@ class Scatter(Op):
             blocks = -(-inner // width)
             sizes += width, blocks
             work = work if on_gpu or outer * blocks > 1 else 0  # a single task needs no second thread
-            text = specialized(ordered, ADDS=self.adds, **ones(x, inner=inner, width=inner, m=sizes[3], blocks=blocks))
+            text = specialized(
+                ordered, ADDS=self.adds, **sizes_of_one(x, inner=inner, width=inner, m=sizes[3], blocks=blocks)
+            )
         signature = bind.signature(x, "int64", x, numbers=len(sizes))
         launch = bind.launcher(x.device, self.name, text, signature, x.dtype, work)
         return Plan(into[0], launch, sizes)
@@ -255,7 +253,7 @@ class Bag(Op):
             return Plan(out, lambda *_: None)
         shares = len(tensors) > 3
         text = specialized(
-            bag_kernel, SHARES=shares, **({} if shares else {"weights": ()}), **ones(x, inner=x.shape[1])
+            bag_kernel, SHARES=shares, **({} if shares else {"weights": ()}), **sizes_of_one(x, inner=x.shape[1])
         )
         signature = bind.signature(x, "int64", "int64", *[x] * (len(tensors) - 2), numbers=3)
         work = x.shape[1] * (index.size + out.shape[0])
@@ -347,7 +345,7 @@ def _atomic(kernel: Callable, write: Callable, entry: Callable = same_element, s
     )
 
 
-def ones(x: Layout, **sizes: int) -> dict[str, np.int64]:
+def sizes_of_one(x: Layout, **sizes: int) -> dict[str, np.int64]:
     """The sizes that are 1, as compile-time constants on a CPU, to remove loops and divisions."""
     return {} if x.device.backend.is_gpu else {name: np.int64(1) for name, n in sizes.items() if n == 1}
 

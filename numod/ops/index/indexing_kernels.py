@@ -77,6 +77,9 @@ def scatter_add_kernel(x, index, source, outer, n, inner, m, width, blocks, *, A
                     x[uintp((row * n + index[uintp(j)]) * inner + j - base)] = source[uintp(j)]
 
 
+# How a GPU thread writes an element of source: by an atomic addition, or by three launches with an array `last` of the
+# size of x. It holds the index of the last element that is put (clear_last, find_last, put_last), or a sum of short
+# integers (load_wide, add_wide, store_narrow).
 def add_value(x, source, last, target, element):
     cuda.atomic.add(x, target, source[uintp(element)])
 

@@ -29,7 +29,7 @@ from ...kernel.language import (
 from ...kernel.library.division import quotient
 from ...kernel.specialize import specialized
 from . import indexing
-from .indexing import columns, ones
+from .indexing import columns, sizes_of_one
 from ..op import Op, Plan, single_device
 from ..reduce.softmax import split
 
@@ -152,7 +152,7 @@ class ScatterReduce(Op):
         width = columns(x, inner)
         blocks = -(-inner // width)
         text = specialized(
-            scatter_reduce_kernel, combine=KINDS[reduce], **ones(x, inner=inner, width=inner, blocks=blocks)
+            scatter_reduce_kernel, combine=KINDS[reduce], **sizes_of_one(x, inner=inner, width=inner, blocks=blocks)
         )
         launch = bind.launcher(x.device, f"{self.name}_{reduce}", text, signature, x.dtype, x.size + source.size)
         return Plan(out, launch, (*sizes, width, blocks))

@@ -8,7 +8,7 @@ from ...kernel import bind
 from ...kernel.language import int64, parallel_range, uintp
 from ...kernel.library.division import quotient
 from ...kernel.specialize import specialized
-from ..index.indexing import ones
+from ..index.indexing import sizes_of_one
 from ..op import Op, Plan, single_device
 from ..reduce.softmax import split
 
@@ -49,7 +49,7 @@ class Cross(Op):
         if out.size == 0:
             return Plan(out, lambda *_: None)
         outer, _, inner = split(x.shape, *attributes)
-        text = specialized(cross_kernel, **ones(x, inner=inner))
+        text = specialized(cross_kernel, **sizes_of_one(x, inner=inner))
         return Plan(
             out,
             bind.launcher(x.device, self.name, text, bind.signature(x, x, x, numbers=2), x.dtype, x.size),

@@ -151,7 +151,7 @@ def cholesky_kernel(a, out, info, matrices, n, *, GROUPS, LANES, NUMBER, PANEL, 
 
 
 def lu_kernel(a, x, pivots, info, order, matrices, m, n, pivoted, *, GROUPS, LANES, PANEL, THREADS, ratio):
-    """Compute in x what `lu_cpu.lu_kernel` computes of a (matrices, m, n).
+    """As `lu_cpu.lu_kernel`, from a (matrices, m, n) to x.
 
     The pivot search reads a column, one element per cache line; all else reads rows. To the right of a panel its own
     rows are updated first, one column per thread, then the remaining rows at once.

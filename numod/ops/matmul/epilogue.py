@@ -116,7 +116,7 @@ class Epilogue:
 
 @dataclass(frozen=True)
 class _Written:
-    """What an epilogue writes to a kernel. Epilogues that write the same are equal, though their loops are not."""
+    """The text that an epilogue adds to a kernel. Two of them compare equal if their texts do, whatever their loops."""
 
     epilogue: Epilogue = field(compare=False)
     bias: str

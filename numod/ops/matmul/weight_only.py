@@ -86,7 +86,7 @@ def dots_of_limbs(
         for k in range(inner):
             greatest = max(greatest, int32(bits32(x[uintp(i * inner + k)]) & uint32(0x7FFFFFFF)))
         magnitude = float_of_bits32(uint32(greatest))
-        # a power of two, so that numbers of few bits stay exact; 2^-22 of the greatest one's, or 2^-21
+        # a power of two, so that numbers of few bits stay exact: 2^-22 or 2^-21 times the power of two of the greatest
         step = float_of_bits32(uint32(greatest) & uint32(0x7F800000)) * float32(2.384185791015625e-07)
         step = step if magnitude <= step * float32(_LIMIT) else step * float32(2.0)
         step = step if 1e-25 < magnitude < 1e30 else float32(0.0)

@@ -1,8 +1,8 @@
 """Batch norm on a GPU with several blocks of threads per channel: a first kernel sums chunks of channels, a second one
 combines these sums and writes the results.
 
-One block per channel (`normalization.channel_norm_block`) leaves most of a GPU idle: ResNet's first layer has 64
-channels, an H200 has 132 multiprocessors.
+One block per channel (`normalization_kernels.channel_norm_block`) leaves most of a GPU idle: ResNet's first layer has
+64 channels, an H200 has 132 multiprocessors.
 
 A block's threads walk through a chunk in steps of THREADS elements. A division per element would take longer than its
 load, so addresses are incremented: `element`, the address, by `step`, and by `wrap` as well when `offset`, the position
@@ -115,7 +115,7 @@ def gradient_block(
     g, x, weight, mean, var, out, d_weight, d_bias, chunk_sums, images, channels, n, scaled, chunk, chunks, eps, *,
     THREADS,
 ):  # fmt: skip
-    """`normalization.channel_norm_gradient_kernel`, from the chunk_sums of `gradient_sums_block`."""
+    """`normalization_kernels.channel_norm_gradient_kernel`, from the chunk_sums of `gradient_sums_block`."""
     thread, count = int64(cuda.threadIdx.x), images * n
     step, offset_step, wrap = THREADS // n * channels * n + THREADS % n, THREADS % n, (channels - 1) * n
     for task in range(int64(cuda.blockIdx.x), channels * chunks, int64(cuda.gridDim.x)):

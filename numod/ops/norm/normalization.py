@@ -55,18 +55,18 @@ class Norm(Op):
 
         On a GPU, `rows` blocks of threads work on n elements each, if n is large enough.
         """
-        columns = kernel in _BY_COLUMNS and numbers[2] == 1 and not x.device.backend.is_gpu
+        by_columns = kernel in _BY_COLUMNS and numbers[2] == 1 and not x.device.backend.is_gpu
         tail = () if eps is None else (float(eps),)
-        arrays = [x] * (len(arguments) + len(results)) + ["float64"] * columns
+        arrays = [x] * (len(arguments) + len(results)) + ["float64"] * by_columns
         signature = bind.signature(*arrays, numbers=len(numbers), others=["float64"] * len(tail))
         threads = block_reduce.sharing(x, n, most=512) if n < 1 << 31 else 0
-        shared = (
+        chunked = (
             batch_norm_cuda.launch_in_chunks(x, self.name, kernel is channel_norm_gradient_kernel, numbers, tail[0])
             if threads and kernel in _IN_CHUNKS
             else None
         )
-        if shared:
-            numbers, tail, run = (), (), shared
+        if chunked:
+            numbers, tail, run = (), (), chunked
         elif threads:
             run = block_reduce.launcher(
                 x,
@@ -77,10 +77,10 @@ class Norm(Op):
                 threads,
             )
         else:
-            source = specialized(_BY_COLUMNS[kernel], COLUMNS=_COLUMNS) if columns else specialized(kernel)
+            source = specialized(_BY_COLUMNS[kernel], COLUMNS=_COLUMNS) if by_columns else specialized(kernel)
             run = bind.launcher(x.device, self.name, source, signature, x.dtype, 4 * x.size, build.FAST_REDUCTION)
         is_tensor, empty, storage = [isinstance(argument, Layout) for argument in arguments], x.device.empty, x.storage
-        scratch = [(2 * x.shape[1], np.dtype("float64"))] if columns else []
+        scratch = [(2 * x.shape[1], np.dtype("float64"))] if by_columns else []
 
         def launch(*buffers: object) -> None:
             tensors, results = iter(buffers[: sum(is_tensor)]), buffers[sum(is_tensor) :]

@@ -130,19 +130,13 @@ def _launch(
 
     Without a weight, the first array is passed instead and not read.
     """
+    ignore_index, reduction, *_ = attributes
+    is_weighted = isinstance(weight, Layout)
     run = bind.launcher(first.device, name, specialized(kernel), signature, first.dtype, 0)
-    constants = (
-        *split(shape, 1),
-        attributes[0],
-        int(isinstance(weight, Layout)),
-        int(attributes[1] == "mean"),
-        int(attributes[1] == "none"),
-    )
-    return (
-        (run, constants)
-        if constants[4]
-        else (lambda first, target, *others: run(first, target, first, *others), constants)
-    )
+    constants = (*split(shape, 1), ignore_index, int(is_weighted), int(reduction == "mean"), int(reduction == "none"))
+    if is_weighted:
+        return run, constants
+    return (lambda first, target, *others: run(first, target, first, *others)), constants
 
 
 nll, nll_gradient = Nll("nll_loss"), NllGradient("nll_loss_gradient")

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 from math import inf, prod
+from typing import NamedTuple
 
 from ... import dtypes
 from ...device import Layout, threads
@@ -151,11 +152,21 @@ def _restore(tensor: object, dims: tuple, keepdim: bool) -> object:
     return tensor
 
 
+class _Loops(NamedTuple):
+    """The loops of a reduction, in memory order: sizes and steps of kept (outer) and of reduced (inner) dimensions."""
+
+    outer_sizes: list[int]
+    outer_steps: list[int]
+    inner_sizes: list[int]
+    inner_steps: list[int]
+    outs: int  # the number of outputs
+    count: int  # elements of an output
+
+
 def _plan(fold: folds.Fold, name: str, x: Layout, dims: tuple[int, ...], out: Layout) -> tuple[Callable, tuple]:
     """The (launch, constants) of a reduction over `dims`, by the kernel that suits the strides and sizes."""
     outer_dims = [d for d in range(x.ndim) if d not in dims]
     outer_sizes, (outer_steps,) = emit.collapse([x.shape[d] for d in outer_dims], [[x.strides[d] for d in outer_dims]])
-    # in memory order
     dims = sorted(dims, key=lambda d: -(x.strides[d] or inf))
     inner_sizes, (inner_steps,) = emit.collapse([x.shape[d] for d in dims], [[x.strides[d] for d in dims]])
     if out.size == 0:
@@ -163,107 +174,68 @@ def _plan(fold: folds.Fold, name: str, x: Layout, dims: tuple[int, ...], out: La
     count = prod(x.shape[d] for d in dims)
     if count == 0:
         inner_sizes, inner_steps = [0], [1]
-    outs, any_size = out.size, for_all_sizes.get()
-    columns = (
+    loops = _Loops(outer_sizes, outer_steps, inner_sizes, inner_steps, out.size, count)
+    backend = x.device.backend
+    by_columns = (
         len(inner_sizes) == 1
         and inner_steps[0] > outer_steps[-1] > 0
-        and (any_size or (outer_sizes[-1] >= 4 and x.size >= _COLUMNS))
-        and not x.device.backend.is_gpu
+        and (for_all_sizes.get() or (outer_sizes[-1] >= 4 and x.size >= _COLUMNS))
+        and not backend.is_gpu
     )
-    if columns:
-        return _reduce_columns(fold, name, x, outer_sizes, outer_steps, inner_sizes[0], inner_steps[0], count)
-    if (
-        len(inner_sizes) > 1
-        and x.device.backend.is_gpu
-        and x.device.backend.chunks(outs, count, inner_steps[-1] == 1) > 1
-    ):
-        return _reduce_by_dimensions(fold, name, x, outer_sizes, outer_steps, inner_sizes, inner_steps, outs, count)
-    return _reduce_in_stages(fold, name, x, outer_sizes, outer_steps, inner_sizes, inner_steps, outs, count)
+    if by_columns:
+        return _reduce_columns(fold, name, x, loops)
+    if len(inner_sizes) > 1 and backend.is_gpu and backend.chunks(loops.outs, count, inner_steps[-1] == 1) > 1:
+        return _reduce_by_dimensions(fold, name, x, loops)
+    return _reduce_in_stages(fold, name, x, loops)
 
 
-def _reduce_in_stages(
-    fold: folds.Fold,
-    name: str,
-    x: Layout,
-    outer_sizes: list,
-    outer_steps: list,
-    inner_sizes: list,
-    inner_steps: list,
-    outs: int,
-    count: int,
-) -> tuple[Callable, tuple]:
+def _reduce_in_stages(fold: folds.Fold, name: str, x: Layout, loops: _Loops) -> tuple[Callable, tuple]:
     """Reduce in one stage, or in two if there are few outputs of many elements along one dimension."""
-    if x.device.backend.is_gpu:
-        chunks = x.device.backend.chunks(outs, inner_sizes[0], inner_steps[0] == 1) if len(inner_sizes) == 1 else 1
-    else:
-        chunks = (
-            min(_CHUNKS, inner_sizes[-1] // (_TWO_STAGE_SIZE // _CHUNKS))
-            if len(inner_sizes) == 1 and outs < _CHUNKS and inner_sizes[0] >= _TWO_STAGE_SIZE
-            else 1
-        )
-    one_stage = x.device.backend.is_gpu or len(inner_sizes) > 1 or not for_all_sizes.get()
+    backend, sizes, chunks = x.device.backend, loops.inner_sizes, 1
+    if len(sizes) == 1 and backend.is_gpu:
+        chunks = backend.chunks(loops.outs, sizes[0], loops.inner_steps[0] == 1)
+    elif len(sizes) == 1 and loops.outs < _CHUNKS and sizes[0] >= _TWO_STAGE_SIZE:
+        chunks = min(_CHUNKS, sizes[0] // (_TWO_STAGE_SIZE // _CHUNKS))
+    one_stage = backend.is_gpu or len(sizes) > 1 or not for_all_sizes.get()
     if chunks == 1 and one_stage:
-        return _reduce_rows(fold, name, x, outer_sizes, outer_steps, inner_sizes, inner_steps, outs, 1, count)
-    return _reduce_in_two_stages(fold, name, x, outer_sizes, outer_steps, inner_sizes, inner_steps, outs, chunks, count)
+        return _reduce_rows(fold, name, x, loops, 1)
+    return _reduce_in_two_stages(fold, name, x, loops, chunks)
 
 
-def _reduce_by_dimensions(
-    fold: folds.Fold,
-    name: str,
-    x: Layout,
-    outer_sizes: list,
-    outer_steps: list,
-    inner_sizes: list,
-    inner_steps: list,
-    outs: int,
-    count: int,
-) -> tuple[Callable, tuple]:
+def _reduce_by_dimensions(fold: folds.Fold, name: str, x: Layout, loops: _Loops) -> tuple[Callable, tuple]:
     """Reduce the innermost dimension, then the others: on a GPU, one stage with few outputs would use few threads."""
-    others, contiguous = prod(inner_sizes[:-1]), inner_steps[-1] == 1
+    *other_sizes, inner_size = loops.inner_sizes
+    *other_steps, inner_step = loops.inner_steps
+    others = prod(other_sizes)
     # adjacent threads read adjacent memory
-    sizes, steps = (
-        (outer_sizes + inner_sizes[:-1], outer_steps + inner_steps[:-1])
-        if contiguous
-        else (inner_sizes[:-1] + outer_sizes, inner_steps[:-1] + outer_steps)
-    )
-    partial = layout((outs, others), fold.wide, x.device, None if contiguous else (1, outs))
-    run, constants = _reduce_in_stages(
-        _partial_fold(fold), name, x, sizes, steps, inner_sizes[-1:], inner_steps[-1:], outs * others, inner_sizes[-1]
-    )
-    return two_passes(run, constants, fold, name, partial, count), ()
+    if inner_step == 1:
+        sizes, steps, strides = loops.outer_sizes + other_sizes, loops.outer_steps + other_steps, None
+    else:
+        sizes, steps, strides = other_sizes + loops.outer_sizes, other_steps + loops.outer_steps, (1, loops.outs)
+    partial = layout((loops.outs, others), fold.wide, x.device, strides)
+    inner_loops = _Loops(sizes, steps, [inner_size], [inner_step], loops.outs * others, inner_size)
+    run, constants = _reduce_in_stages(_partial_fold(fold), name, x, inner_loops)
+    return two_passes(run, constants, fold, name, partial, loops.count), ()
 
 
 def _reduce_rows(
-    fold: folds.Fold,
-    name: str,
-    x: Layout,
-    outer_sizes: list,
-    outer_steps: list,
-    inner_sizes: list,
-    inner_steps: list,
-    outs: int,
-    chunks: int,
-    count: int,
-    joined: bool = False,
+    fold: folds.Fold, name: str, x: Layout, loops: _Loops, chunks: int, joined: bool = False
 ) -> tuple[Callable, tuple]:
     """The (launch, constants) of a kernel that reduces each row, in `chunks` parts, by a thread or a block each."""
-    inner, backend = emit.classes_of([inner_steps[-1:]]), x.device.backend
-    chunk = -(-inner_sizes[-1] // chunks)
+    *row_sizes, n = loops.inner_sizes
+    *row_steps, step = loops.inner_steps
+    inner, backend = emit.classes_of([[step]]), x.device.backend
+    chunk = -(-n // chunks)
     chunk = chunk if chunks == 1 else -(-chunk // _LINE) * _LINE
     threads_per_row = (
         backend.threads_per_row(chunk, per_thread=block_reduce.ELEMENTS_PER_THREAD)
         if backend.is_gpu and inner == "1"
         else 0
     )
-    blocks = (outs * chunks, threads_per_row) if 0 < threads_per_row <= chunk else None
+    blocks = (loops.outs * chunks, threads_per_row) if 0 < threads_per_row <= chunk else None
     across = backend.is_gpu and inner == "s" and chunks > 1
-    ranks = len(outer_sizes), len(inner_sizes) - 1
-    short = (
-        chunks == 1 == len(inner_sizes)
-        and not for_all_sizes.get()
-        and inner_sizes[0] <= fold.block
-        and not backend.is_gpu
-    )
+    ranks = len(loops.outer_sizes), len(row_sizes)
+    short = chunks == 1 and not row_sizes and not for_all_sizes.get() and n <= fold.block and not backend.is_gpu
     source, signature = (
         folds.rows(fold, inner, *ranks, across, joined, short)
         if blocks is None
@@ -271,46 +243,21 @@ def _reduce_rows(
     )
     if inner == "1" and not backend.is_gpu:
         source = emit.by_half_registers(source)
-    constants = (
-        outs,
-        inner_sizes[-1],
-        chunk,
-        chunks,
-        count,
-        prod(inner_sizes[:-1]),
-        *outer_sizes[1:],
-        *inner_sizes[1:-1],
-        *outer_steps,
-        *inner_steps[:-1],
-    )
-    constants += (inner_steps[-1],) if inner == "s" else ()
+    constants = loops.outs, n, chunk, chunks, loops.count, prod(row_sizes)
+    constants += (*loops.outer_sizes[1:], *row_sizes[1:], *loops.outer_steps, *row_steps)
+    constants += (step,) if inner == "s" else ()
     launch = bind.launcher(x.device, name, source, signature, fold.dtype, x.size, build.FAST_REDUCTION, blocks)
     return launch, constants
 
 
-def _reduce_in_two_stages(
-    fold: folds.Fold,
-    name: str,
-    x: Layout,
-    outer_sizes: list,
-    outer_steps: list,
-    inner_sizes: list,
-    inner_steps: list,
-    outs: int,
-    chunks: int,
-    count: int,
-) -> tuple[Callable, tuple]:
+def _reduce_in_two_stages(fold: folds.Fold, name: str, x: Layout, loops: _Loops, chunks: int) -> tuple[Callable, tuple]:
     """Reduce chunks, then their partial totals; on a CPU in one kernel."""
-    partial = layout((outs, chunks), fold.wide, x.device)
+    partial = layout((loops.outs, chunks), fold.wide, x.device)
     if not x.device.backend.is_gpu:
-        run, constants = _reduce_rows(
-            fold, name, x, outer_sizes, outer_steps, inner_sizes, inner_steps, outs, chunks, count, joined=True
-        )
+        run, constants = _reduce_rows(fold, name, x, loops, chunks, joined=True)
         return _launcher_with_memory(run, 1, partial), constants
-    run, constants = _reduce_rows(
-        _partial_fold(fold), name, x, outer_sizes, outer_steps, inner_sizes, inner_steps, outs, chunks, count
-    )
-    return two_passes(run, constants, fold, name, partial, count), ()
+    run, constants = _reduce_rows(_partial_fold(fold), name, x, loops, chunks)
+    return two_passes(run, constants, fold, name, partial, loops.count), ()
 
 
 def _partial_fold(fold: folds.Fold) -> folds.Fold:
@@ -318,29 +265,20 @@ def _partial_fold(fold: folds.Fold) -> folds.Fold:
     return fold._replace(finalize=_TOTAL, result=fold.wide)
 
 
-def _reduce_columns(
-    fold: folds.Fold,
-    name: str,
-    x: Layout,
-    outer_sizes: list,
-    outer_steps: list,
-    inner_size: int,
-    inner_step: int,
-    count: int,
-) -> tuple[Callable, tuple]:
+def _reduce_columns(fold: folds.Fold, name: str, x: Layout, loops: _Loops) -> tuple[Callable, tuple]:
     """The (launch, constants) of a kernel that reduces a strided dimension for neighbouring outputs at once."""
-    inner = emit.classes_of([outer_steps[-1:]])
-    source, signature = folds.columns(
-        fold, len(outer_sizes) - 1, inner, inner_size if inner_size < folds.STREAMS and not for_all_sizes.get() else 0
-    )
-    n, rows_ = outer_sizes[-1], prod(outer_sizes[:-1])
-    geometry = (count, *outer_sizes[1:-1], *outer_steps[:-1], *(outer_steps[-1:] if inner == "s" else ()))
+    *row_sizes, n = loops.outer_sizes
+    *row_steps, step = loops.outer_steps
+    (length,), (walk,), rows = loops.inner_sizes, loops.inner_steps, prod(row_sizes)
+    inner = emit.classes_of([[step]])
+    few = length if length < folds.STREAMS and not for_all_sizes.get() else 0
+    source, signature = folds.columns(fold, len(row_sizes), inner, few)
+    geometry = (loops.count, *row_sizes[1:], *row_steps, *([step] if inner == "s" else []))
     shared, one_thread = (
-        (rows_, n, inner_size, inner_step, tile, -(-n // tile), *geometry)
-        for tile in (min(n, _TILE), min(n, 2 * _TILE))
+        (rows, n, length, walk, tile, -(-n // tile), *geometry) for tile in (min(n, _TILE), min(n, 2 * _TILE))
     )
     run = bind.launcher(x.device, name, source, signature, fold.dtype, x.size, build.FAST_REDUCTION)
-    launch = _launcher_with_memory(run, 1, layout((rows_, n), fold.wide, x.device))
+    launch = _launcher_with_memory(run, 1, layout((rows, n), fold.wide, x.device))
     if one_thread == shared:
         return launch, shared
     return (lambda *arguments: launch(*arguments, *(one_thread if threads.get_num_threads() == 1 else shared))), ()
@@ -355,7 +293,7 @@ def _launcher_with_memory(run: Callable, inputs: int, totals: Layout) -> Callabl
 class FusedMapReduce(Op):
     """A pointwise row reduced to one number, in one pass forward and one backward (losses).
 
-    Parameter `scale` is 1, or 1 / count for a mean. Tensors must be contiguous and have the same shape.
+    Attribute `scale` is 1, or 1 / count for a mean. Tensors must be contiguous and have the same shape.
     """
 
     attributes = ("scale",)
@@ -453,9 +391,8 @@ def two_passes(
         _ELEMENT, fold.combine, fold.finalize, fold.identity, fold.wide, fold.wide, fold.wide, fold.result
     )
     outer_step, inner_step = partial.strides
-    run_last, constants_last = _reduce_in_stages(
-        last, name, partial, [outs], [outer_step], [chunks], [inner_step], outs, count
-    )
+    loops = _Loops([outs], [outer_step], [chunks], [inner_step], outs, count)
+    run_last, constants_last = _reduce_in_stages(last, name, partial, loops)
 
     def launch(*arguments: object) -> None:
         *inputs, out = (argument for argument in arguments if not isinstance(argument, (int, float)))

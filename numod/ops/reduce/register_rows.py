@@ -20,7 +20,7 @@ _MAX_PER_THREAD = 16  # elements per thread at most
 
 
 def softmax_in_registers(x, out, outer, n, inner, *, SLOTS, THREADS):
-    """`softmax.softmax_block`, with each exponential computed once."""
+    """`softmax_kernels.softmax_block`, with each exponential computed once."""
     shared, values = shared_array(THREADS, real, SHARED), cuda.local.array(SLOTS, real)
     thread = int64(cuda.threadIdx.x)
     for row in range(int64(cuda.blockIdx.x), outer, int64(cuda.gridDim.x)):
@@ -36,7 +36,7 @@ def softmax_in_registers(x, out, outer, n, inner, *, SLOTS, THREADS):
 
 
 def log_softmax_in_registers(x, out, outer, n, inner, *, SLOTS, THREADS):
-    """`softmax.log_softmax_block`."""
+    """`softmax_kernels.log_softmax_block`."""
     shared, values = shared_array(THREADS, real, SHARED), cuda.local.array(SLOTS, real)
     thread = int64(cuda.threadIdx.x)
     for row in range(int64(cuda.blockIdx.x), outer, int64(cuda.gridDim.x)):
@@ -53,7 +53,7 @@ def log_softmax_in_registers(x, out, outer, n, inner, *, SLOTS, THREADS):
 def row_norm_in_registers(
     x, weight, bias, out, mean, rstd, rows, n, centred, scaled, shifted, eps, *, SLOTS, THREADS, WIDTH, store, load
 ):
-    """`normalization.row_norm_block`.
+    """`normalization_kernels.row_norm_block`.
 
     WIDTH neighbours are summed in their own dtype, these sums in float64: a conversion takes as long as four sums.
     """

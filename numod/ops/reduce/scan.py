@@ -17,7 +17,7 @@ from ...kernel.language import float64, int64, parallel_range, uintp
 from ...kernel.library.softmax import first_column
 from ...kernel.specialize import has, specialized
 from . import scan_cuda, block_reduce
-from ..index.indexing import ones
+from ..index.indexing import sizes_of_one
 from ..op import Op, Plan
 from .softmax import split
 
@@ -136,7 +136,7 @@ class Running(Op):
         if inner >= _MIN_COLUMNS and self.join is not scan_cuda.join_exponentials and not x.device.backend.is_gpu:
             return Plan(out, self._launch_by_columns(x, wide, out, outer * inner), (outer, n, inner))
         text = specialized(
-            self.kernel, **({"wide": wide.storage} if has(self.kernel, "wide") else {}), **ones(x, inner=inner)
+            self.kernel, **({"wide": wide.storage} if has(self.kernel, "wide") else {}), **sizes_of_one(x, inner=inner)
         )
         return Plan(
             out,
@@ -172,7 +172,7 @@ class Recurrence(Op):
         out = layout(x.shape, x.dtype, x.device)
         if out.size == 0:
             return Plan(out, lambda *_: None)
-        text = specialized(recurrence_kernel, **ones(x, inner=split(x.shape, dim)[2]))
+        text = specialized(recurrence_kernel, **sizes_of_one(x, inner=split(x.shape, dim)[2]))
         return Plan(
             out,
             bind.launcher(x.device, self.name, text, bind.signature(x, decay, out, numbers=3), x.dtype, _work(x, dim)),

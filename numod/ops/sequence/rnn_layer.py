@@ -112,8 +112,13 @@ class Layer(Op):
         layouts, (counted, reverse, *keeps) = dict(zip(self.inputs, arguments)), attributes
         device, weight = single_device(self.name, list(arguments)), layouts["weight"]
         (batch, size), rows, dtype = layouts["h0"].shape, sum(map(abs, counted)), weight.dtype
-        wide, lanes = self.cell["COUNT"] * size, tiles.host().lanes(dtype.itemsize)
-        for name, shape in {"x": (rows, wide), "weight": (wide, size), "bias": (wide,), "c0": (batch, size)}.items():
+        gate_columns, lanes = self.cell["COUNT"] * size, tiles.host().lanes(dtype.itemsize)
+        for name, shape in {
+            "x": (rows, gate_columns),
+            "weight": (gate_columns, size),
+            "bias": (gate_columns,),
+            "c0": (batch, size),
+        }.items():
             # replaced weights: the kernel would read beyond their memory
             if name in layouts and tuple(layouts[name].shape) != shape:
                 raise RuntimeError(
@@ -124,7 +129,7 @@ class Layer(Op):
             raise RuntimeError(
                 f"{self.name}: expected initial states of {max(map(abs, counted))} sequences, got {batch}"
             )
-        inner, columns = (size, wide) if self.kernel is forward else (wide, size)
+        inner, columns = (size, gate_columns) if self.kernel is forward else (gate_columns, size)
         height = _height(batch)
         panel, padded = tiles.panel(columns, lanes, tiles.widest(height))
         sizes = {
@@ -132,7 +137,7 @@ class Layer(Op):
             "gates_rows": batch if keeps == [False] else rows,
             "batch": batch,
             "size": size,
-            "wide": wide,
+            "wide": gate_columns,
             "four": 4 * size,
             "padded": padded,
         }
@@ -146,7 +151,7 @@ class Layer(Op):
         tile = getattr(tile_primitives, f"tile{height}x{panel // lanes}")
         source = specialized(self.kernel, arrays=arrays, ROWS=height, PANEL=panel, LANES=lanes, tile=tile, **values)
         useful_workers = batch // (2 * tiles.host().rows)  # workers with enough work
-        work = rows * size * wide // 4 if useful_workers > 1 else 1
+        work = rows * size * gate_columns // 4 if useful_workers > 1 else 1
         run = bind.launcher(
             device, self.name, source, ", ".join([*kinds, *["int64"] * (len(constants) + 1)]), dtype, work
         )
@@ -243,7 +248,7 @@ def _dense(grads: list, results: tuple) -> list:
     return [like.new_zeros(like.shape) if grad is None else grad.contiguous() for grad, like in zip(grads, results)]
 
 
-def _lstm_back(d_states: list, x: object, y: object, before: tuple, after: tuple) -> tuple:
+def _lstm_step_backward(d_states: list, x: object, y: object, before: tuple, after: tuple) -> tuple:
     d_gates, d_c = lstm_gradients(d_states, x + y, before[1], after[1], True)
     return d_gates, d_gates, [0, d_c]
 
@@ -273,12 +278,12 @@ def _lstm_layer_gradients(
         return d_x, matmul.apply((d_x, h_before), (True, False)), d_h0, d_c0
     forward = lambda x, y, before: lstm_cell.apply((x + y, before[1]))  # noqa: E731
     d_x, d_weight, _, d_h, d_c = _step_by_step(
-        forward, _lstm_back, d_states, x, weight, None, (h0, c0), counts, counted, reverse
+        forward, _lstm_step_backward, d_states, x, weight, None, (h0, c0), counts, counted, reverse
     )
     return d_x, d_weight, d_h, d_c
 
 
-def _gru_back(d_states: list, x: object, y: object, before: tuple, after: tuple) -> tuple:
+def _gru_step_backward(d_states: list, x: object, y: object, before: tuple, after: tuple) -> tuple:
     d_x, d_y, d_h = gru_gradients(d_states[0], x, y, before[0], True)
     return d_x, d_y, [d_h]
 
@@ -306,13 +311,13 @@ def _gru_layer_gradients(
         )
         return d_x, matmul.apply((d_y, h_before), (True, False)), d_y.sum(0), d_h0
     forward = lambda x, y, before: (gru_cell.apply((x.contiguous(), y, before[0].contiguous())),)  # noqa: E731
-    return _step_by_step(forward, _gru_back, d_states, x, weight, bias, (h0,), counts, counted, reverse)
+    return _step_by_step(forward, _gru_step_backward, d_states, x, weight, bias, (h0,), counts, counted, reverse)
 
 
 def _rnn_gradients(relu: bool) -> Callable:
     """The gradient of the layer with relu, or tanh."""
 
-    def back(d_states: list, x: object, y: object, before: tuple, after: tuple) -> tuple:
+    def step_backward(d_states: list, x: object, y: object, before: tuple, after: tuple) -> tuple:
         d_gates = d_states[0] * (after[0] > 0).to(x.dtype) if relu else d_states[0] * (1 - after[0] * after[0])
         return d_gates, d_gates, [0]
 
@@ -334,7 +339,9 @@ def _rnn_gradients(relu: bool) -> Callable:
             )
             return d_x, matmul.apply((d_x, h_before), (True, False)), d_h0
         forward = lambda x, y, before: ((x + y).relu() if relu else (x + y).tanh(),)  # noqa: E731
-        d_x, d_weight, _, d_h = _step_by_step(forward, back, d_states, x, weight, None, (h0,), counts, counted, reverse)
+        d_x, d_weight, _, d_h = _step_by_step(
+            forward, step_backward, d_states, x, weight, None, (h0,), counts, counted, reverse
+        )
         return d_x, d_weight, d_h
 
     return gradients

@@ -11,7 +11,7 @@ from ...device.layout import layout
 from ...kernel import bind
 from ...kernel.language import int64, parallel_range, uintp
 from ...kernel.specialize import specialized
-from ..index.indexing import ones
+from ..index.indexing import sizes_of_one
 from ..op import Op, Plan
 from ..reduce.scan import cumsum
 
@@ -75,7 +75,9 @@ class Runs(Op):
         width = x.size // (x.shape[0] or 1)
         if x.size and x.device.backend.is_gpu:
             return _plan_by_threads(self.name, x, out, width)
-        return _plan(self.name, specialized(runs_kernel, **ones(x, width=width)), (x,), out, (x.shape[0], width), 1)
+        return _plan(
+            self.name, specialized(runs_kernel, **sizes_of_one(x, width=width)), (x,), out, (x.shape[0], width), 1
+        )
 
 
 def _plan_by_threads(name: str, x: Layout, out: Layout, width: int) -> Plan:
