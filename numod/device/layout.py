@@ -69,13 +69,13 @@ class Layout:
     """Shape, strides (in elements), dtype and device of a tensor.
 
     `dense`: row-major without gaps. `packed`: without gaps in some order of the dimensions. `overlapping`: two indices
-    may share an element. `extent`: elements of storage from the first to the last one touched. Make one with
-    `layout()`.
+    may share an element. `extent`: elements of storage from the first to the last one touched. `is_host_number`: one
+    element in the host's memory, whose stored value is the Python number. Make one with `layout()`.
     """
 
     __slots__ = (
         "shape", "strides", "dtype", "device", "ndim", "size", "dense", "packed", "storage", "overlapping", "extent",
-        "__weakref__",
+        "is_host_number", "__weakref__",
     )  # fmt: skip
     batch = None  # the vmap batch that the tensor belongs to (see `func.examples`)
 
@@ -86,6 +86,7 @@ class Layout:
         self.packed = self.dense or _is_packed(shape, strides)
         self.overlapping = not self.packed and _overlapping(shape, strides)
         self.extent = 1 + sum((n - 1) * s for n, s in zip(shape, strides)) if self.size else 0
+        self.is_host_number = self.size == 1 and device.type == "cpu" and dtype.compute is dtype and dtype.kind != "b"
 
 
 def _overlapping(shape: tuple, strides: tuple) -> bool:

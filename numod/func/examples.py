@@ -61,6 +61,10 @@ class _BatchedLayout(Layout):
 
     __slots__ = ("batch",)
 
+    def __init__(self, example: Layout, batch: Batch) -> None:
+        super().__init__(example.shape, example.strides, example.dtype, example.device)
+        self.batch, self.is_host_number = batch, False
+
 
 class Batch:
     """`size` examples of a call of `vmap` at some nesting depth.
@@ -87,10 +91,7 @@ class Batch:
         if batched is None:
             if len(self.layouts) >= _MAX_LAYOUTS:
                 self.layouts.clear()
-            new_layout = _BatchedLayout(
-                example_layout.shape, example_layout.strides, example_layout.dtype, example_layout.device
-            )
-            new_layout.batch = self
+            new_layout = _BatchedLayout(example_layout, self)
             batched = self.layouts.setdefault(example_layout, new_layout)  # another thread may have added it
         return batched
 

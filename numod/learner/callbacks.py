@@ -1,24 +1,32 @@
-"""The list of a Learner's callbacks: add, remove, order; and which of them print. `events` defines callbacks."""
+"""The callbacks of a Learner: add, remove, order; their handlers of each event; and which of them print.
+
+`events` defines callbacks.
+"""
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from ..nn import Module
-from .events import Callback
+from .events import EVENTS, IN_THE_STEP, OF_A_BATCH, Callback
 from .progress import ProgressCallback
 
 
 class Callbacks:
-    """Base class with a list of callbacks, `cbs`."""
+    """Base class with a list of callbacks, `cbs`, and the handlers that they have for each event."""
 
-    cbs: list[Callback]
     model: Module
     logger: Any
+    probing: bool
     _is_alone = False  # whether a callback runs that the other ranks do not have
+
+    def __init__(self) -> None:
+        self.cbs: list[Callback] = []
+        self._forget_handlers()
 
     def ordered_cbs(self, event: str | None = None) -> list[Callback]:
         """The callbacks in the order in which they run; only those that handle `event`, if one is given."""
@@ -39,6 +47,8 @@ class Callbacks:
         callback.learn = self
         setattr(self, callback.name, callback)
         self.cbs.append(callback)
+        if self._is_fitting:
+            self._prepare_events()
         return self
 
     def remove_cbs(self, cbs: Iterable | Callback | type | None) -> Callbacks:
@@ -58,6 +68,8 @@ class Callbacks:
             callback.learn = None
             if self.__dict__.get(callback.name) is callback:
                 delattr(self, callback.name)
+        if self._is_fitting:
+            self._prepare_events()
         return self
 
     @contextmanager
@@ -84,6 +96,59 @@ class Callbacks:
             yield self
         finally:
             self.add_cbs(removed)
+
+    # ---- handlers: looked up once, so that an event without callbacks costs nothing
+
+    def __call__(self, event: str) -> None:
+        """Call the callbacks of an event."""
+        for call in self._on[event]:
+            call()
+
+    def _batch(self) -> None:
+        raise NotImplementedError
+
+    def _make_steps(self) -> dict[bool, Callable[[], None]]:
+        """What runs a batch, in training (True) and in validation (False)."""
+        return {True: self._batch, False: self._batch}
+
+    def _forget_handlers(self) -> None:
+        self._is_fitting, self._steps = False, Callbacks._make_steps(self)
+        self._handlers = {training: {event: [] for event in EVENTS} for training in (True, False)}
+        self._enter(True)
+
+    def _prepare_events(self) -> None:
+        """Look up the handlers of all events, for training and validation: before a fit, and if callbacks change."""
+        old, self._handlers = self._handlers, {training: self._table(training) for training in (True, False)}
+        for training, table in old.items():  # loops over these lists may be running
+            for event, calls in table.items():
+                calls[:] = [call if call in self._handlers[training][event] else _nothing for call in calls]
+        if self._is_fitting:
+            self._steps = self._make_steps()
+        self._enter(self._is_in_training)
+
+    def _enter(self, training: bool) -> None:
+        """Take the handlers and the step of training or of validation."""
+        self._is_in_training, self._on, self._step = training, self._handlers[training], self._steps[training]
+        self._before_batch, self._after_batch = self._on["before_batch"], self._on["after_batch"]
+        self._listens_inside = any([self._on[event] for event in IN_THE_STEP])
+
+    def _table(self, training: bool) -> dict[str, list[Callable[[], object]]]:
+        active = [
+            callback
+            for callback in self.ordered_cbs()
+            if callback.run and not (self.probing and callback.only_fit) and not (self.rank and callback.only_rank_0)
+        ]
+        return {
+            event: [
+                RunAlone(self, getattr(callback, event))
+                if callback.only_rank_0 and self._trainer is not None
+                else getattr(callback, event)
+                for callback in active
+                if hasattr(callback, event)
+                and (event not in OF_A_BATCH or (callback.run_train if training else callback.run_valid))
+            ]
+            for event in EVENTS
+        }
 
     # ---- output
 
@@ -124,13 +189,25 @@ class Callbacks:
         """The value of rank 0, where several train together; in a callback of rank 0 alone, the value."""
         return value if self._trainer is None or self._is_alone else self._trainer.same_on_all_ranks(value)
 
-    def _run_alone(self, handler: Callable[[], object]) -> None:
-        """Call a handler that the other ranks do not call, so that it must not wait for them."""
-        self._is_alone = True
+
+@dataclass(frozen=True)
+class RunAlone:
+    """A handler that the other ranks do not call, so that it must not wait for them."""
+
+    learn: Callbacks
+    handler: Callable[[], object]
+
+    def __call__(self) -> None:
+        """Call the handler."""
+        self.learn._is_alone = True
         try:
-            handler()
+            self.handler()
         finally:
-            self._is_alone = False
+            self.learn._is_alone = False
+
+
+def _nothing() -> None:
+    """In the place of a handler that was removed while its list is iterated over."""
 
 
 def no_logger(row: Any) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from .. import dtypes
-from ..autograd import no_grad
+from ..autograd import no_grad, set_grad_enabled
 from ..core.create.creation import zeros
 from ..core.tensor import Tensor
 from ..graph.compile import compile
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 _INSIDE = ("after_backward", "before_step", "after_step")  # events that a compiled step may contain
 
 
-def compiled_steps(learn: Loop) -> tuple[Callable[[], None], Callable[[], None]]:
-    """The steps of training and of validation."""
-    return tuple([_step(learn, training) for training in (True, False)])
+def compiled_steps(learn: Loop) -> dict[bool, Callable[[], None]]:
+    """The steps of training (True) and of validation (False)."""
+    return {training: _step(learn, training) for training in (True, False)}
 
 
 def _step(learn: Loop, training: bool) -> Callable[[], None]:
@@ -77,9 +77,9 @@ def _training(learn: Loop, inside: tuple[Callback, ...], with_pred: bool) -> Cal
     ]
 
     @compile
-    def step(inputs, *batch):
-        pred = model(*batch[:inputs])
-        loss = loss_func(pred, *batch[inputs:])
+    def step(inputs, targets):
+        pred = model(*inputs)
+        loss = loss_func(pred, *targets)
         loss.backward()
         for call in after_backward:
             call()
@@ -95,9 +95,9 @@ def _training(learn: Loop, inside: tuple[Callback, ...], with_pred: bool) -> Cal
         if not learn.yb:
             learn._batch()
         elif with_pred:
-            learn.loss, learn.pred = step(len(learn.xb), *learn.xb, *learn.yb)
+            learn.loss, learn.pred = step(learn.xb, learn.yb)
         else:
-            learn.loss = step(len(learn.xb), *learn.xb, *learn.yb)
+            learn.loss = step(learn.xb, learn.yb)
 
     return run
 
@@ -106,13 +106,13 @@ def _validation(learn: Loop, inside: tuple[Callback, ...], with_pred: bool) -> C
     model, loss_func = learn.bare_model, learn.loss_func
 
     @compile
-    def step(inputs, *batch):
-        pred = model(*batch[:inputs])
-        return loss_func(pred, *batch[inputs:]), pred
+    def step(inputs, targets):
+        pred = model(*inputs)
+        return loss_func(pred, *targets), pred
 
     def run() -> None:
         if learn.yb:
-            learn.loss, learn.pred = step(len(learn.xb), *learn.xb, *learn.yb)
+            learn.loss, learn.pred = step(learn.xb, learn.yb)
         else:
             learn._batch()
 
@@ -150,7 +150,7 @@ class Batches:
         recorded them. The model, the optimizer and the random numbers change. Returns whether all have been recorded:
         not where the step is eager, or cannot compute with zeros, such as the inverse of the inputs.
         """
-        if learn._training_step == learn._batch:
+        if learn._steps[True] == learn._batch:
             return False
         try:
             self._run_steps(learn)
@@ -166,11 +166,8 @@ class Batches:
             learn.xb, learn.yb = tuple(batch[:inputs]), tuple(batch[inputs:])
             learn.model.train(training)
             for _ in range(min(count, _CALLS)):
-                if training:
-                    learn._training_step()
-                else:
-                    with no_grad():
-                        learn._validation_step()
+                with set_grad_enabled(training):
+                    learn._steps[training]()
 
 
 def _as_entry(entry: list) -> tuple[bool, tuple, int]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +125,16 @@ def moved_to(batch: Any, device: Any) -> Any:
         moved = [moved_to(part, device) for part in batch]
         return type(batch)(*moved) if hasattr(batch, "_fields") else type(batch)(moved)
     return batch
+
+
+@contextmanager
+def ended(iterator: Iterator) -> Iterator[Iterator]:
+    """Context that ends a generator, also where a traceback keeps it."""
+    try:
+        yield iterator
+    finally:
+        if isinstance(iterator, Generator):
+            iterator.close()
 
 
 def as_dataloaders(dls: Any) -> DataLoaders:

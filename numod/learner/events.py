@@ -108,8 +108,8 @@ class Callback:
 
     @run.setter
     def run(self, value: bool) -> None:
-        self.__dict__["run"] = value
-        if self.learn is not None:
+        changes, self.__dict__["run"] = value != self.run, value
+        if changes and self.learn is not None:
             self.learn._prepare_events()
 
     def __repr__(self) -> str:

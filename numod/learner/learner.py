@@ -260,16 +260,15 @@ class Learner(Loop):
     def _probing(self, cbs: Sequence[Callback]) -> Iterator[None]:
         """Context in which only callbacks run that are not for `fit` alone, and these; nothing is logged."""
         recorder, logger = getattr(self, "recorder", None), self.logger
-        settings = self.n_epoch, self.start_epoch, self.compile
         for callback in cbs:
             callback.only_fit = False
-        self.probing, self.logger = True, no_logger
         try:
-            with self.added_cbs(list(cbs)):
-                yield
+            with self._kept_state():
+                self.probing, self.logger = True, no_logger
+                with self.added_cbs(list(cbs)):
+                    yield
         finally:
             self.probing, self.logger = False, logger
-            self.n_epoch, self.start_epoch, self.compile = settings
             if recorder is not None:
                 self.recorder = recorder
 

@@ -6,9 +6,8 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 from ..autograd import no_grad
@@ -16,12 +15,19 @@ from ..core.tensor import Tensor
 from . import events
 from .callbacks import Callbacks
 from .compiled import compiled_steps
-from .dataloaders import moved_to
+from .dataloaders import ended, moved_to
 
 
 _AROUND = {
     part: (f"before_{part}", f"after_cancel_{part}", f"after_{part}") for part in ("fit", "epoch", "train", "validate")
 }
+
+
+_STATE = (
+    "xb", "yb", "pred", "loss", "loss_grad", "training", "epoch", "start_epoch", "n_epoch", "iter", "n_iter",
+    "train_iter", "pct_train", "pct_batch", "dl", "compile", "logger", "probing", "_handlers", "_steps", "_is_fitting",
+    "_is_in_training", "_on", "_step", "_before_batch", "_after_batch", "_listens_inside",
+)  # fmt: skip
 
 
 class Loop(Callbacks):
@@ -33,17 +39,19 @@ class Loop(Callbacks):
     """
 
     def __init__(self) -> None:
-        self.cbs: list[events.Callback] = []
+        super().__init__()
+        self._forget_batch()
+        self.model: Any = None
+        self.loss_func: Any = None
         self.opt: Any = None
         self.training = self.probing = False  # probing: in lr_find, validate and get_preds
         self.epoch = self.start_epoch = self.n_epoch = self.iter = self.train_iter = 0
         self.n_iter: int | None = None
         self.pct_train = self.pct_batch = 0.0
         self.dl: Any = None
-        self._forget_batch()
         self._compiled: dict[bool, tuple] = {}
-        self._handlers: dict[bool, dict[str, list[Callable]]] = {}
-        self._on: dict[str, list[Callable]] = dict.fromkeys(events.EVENTS, [])  # the handlers of this phase
+        self._device: Any = None
+        self._is_plain = False
 
     # ---- the loop
 
@@ -61,61 +69,66 @@ class Loop(Callbacks):
             self._validate_epoch(self.dls.valid)
 
     def _train_epoch(self) -> None:
-        self.dl, self._on = self.dls.train, self._handlers[True]
+        self.dl = self.dls.train
+        self._enter(True)
         self._with_events("train", self._all_batches, events.CancelTrainException)
 
     def _validate_epoch(self, dl: Iterable) -> None:
-        self.dl, self._on = dl, self._handlers[False]
+        self.dl = dl
+        self._enter(False)
         with no_grad():
             self._with_events("validate", self._all_batches, events.CancelValidException)
 
     def _all_batches(self) -> None:
         """Run all batches of an epoch, with the events around each."""
         self._count_batches()
-        step, counted = (self._training_step, 1) if self.training else (self._validation_step, 0)
-        with _ended(iter(self.dl)) as batches:
-            for number, batch in enumerate(batches, getattr(self.dl, "first", 0)):
-                self.iter = number
-                self.xb, self.yb = self._split(batch)
+        counted = int(self.training)
+        with ended(iter(self.dl)) as batches:
+            for self.iter, batch in enumerate(batches, getattr(self.dl, "first", 0)):
+                if self._is_plain and type(batch) in (list, tuple) and len(batch) == 2:
+                    x, y = batch
+                    self.xb, self.yb = (x,), (y,)
+                else:
+                    self.xb, self.yb = self._split(batch)
                 try:
-                    for call in self._on["before_batch"]:
+                    for call in self._before_batch:
                         call()
-                    step()
+                    self._step()
                 except events.CancelBatchException:
                     self("after_cancel_batch")
                 self.train_iter += counted
                 self.pct_train += self.pct_batch
-                for call in self._on["after_batch"]:
+                for call in self._after_batch:
                     call()
 
     def _batch(self) -> None:
         """Run the forward pass of a batch and, in training, its backward pass and the optimizer's step."""
-        on = self._on  # read here and looped over in place, as a batch has many events and they should cost nothing
+        listened = self._listens_inside  # events without callbacks cost nothing
         self.pred = self.model(*self.xb)
-        for call in on["after_pred"]:
-            call()
+        if listened:
+            self("after_pred")
         if self.yb:
             self.loss = self.loss_grad = self.loss_func(self.pred, *self.yb)
-        for call in on["after_loss"]:
-            call()
+        if listened:
+            self("after_loss")
         if not self.training or not self.yb:
             return
         try:
-            for call in on["before_backward"]:
-                call()
+            if listened:
+                self("before_backward")
             self.loss_grad.backward()
         except events.CancelBackwardException:
             self("after_cancel_backward")
-        for call in on["after_backward"]:
-            call()
+        if listened:
+            self("after_backward")
         try:
-            for call in on["before_step"]:
-                call()
+            if listened:
+                self("before_step")
             self.opt.step()
         except events.CancelStepException:
             self("after_cancel_step")
-        for call in on["after_step"]:
-            call()
+        if listened:
+            self("after_step")
         self.opt.zero_grad()
 
     def _with_events(self, part: str, work: Callable[[], object], cancelled: type[Exception]) -> None:
@@ -128,11 +141,6 @@ class Loop(Callbacks):
             self(after_cancel)
         self(after)
 
-    def __call__(self, event: str) -> None:
-        """Call the callbacks of an event."""
-        for call in self._on[event]:
-            call()
-
     # ---- around it
 
     def _run_fit(self, work: Callable[[], object]) -> None:
@@ -144,49 +152,42 @@ class Loop(Callbacks):
             events.tell_callback(error)
             raise
         finally:
-            for call in self._handlers[True]["cleanup_fit"]:
-                call()
+            self._enter(True)
+            self("cleanup_fit")
+            self._is_fitting = False
             for callback in self.cbs:
                 callback.run = True
-            if self.opt is not None:
+            if self.opt is not None and not self.probing:
                 self.opt.zero_grad()
             self.training, self.dl = False, None
             self._forget_batch()
+
+    @contextmanager
+    def _kept_state(self) -> Iterator[None]:
+        """Context in which something else may run, also in the middle of a fit, which then goes on."""
+        state = {name: self.__dict__[name] for name in _STATE}
+        self._forget_handlers()
+        try:
+            yield
+        finally:
+            self.__dict__.update(state)
 
     def _prepare(self) -> None:
         """Look up the handlers of all events, and compile the step where that is wanted and possible."""
         if self._trainer is not None and not self.probing:
             self._trainer.wrap()
+        self._find_device()
+        self._is_fitting = self._is_in_training = True
         self._prepare_events()
-        self._training_step = self._validation_step = self._batch
+
+    def _make_steps(self) -> dict[bool, Callable[[], None]]:
+        return compiled_steps(self) if self.compile else {True: self._batch, False: self._batch}
+
+    def _find_device(self) -> None:
+        """Find where batches go, and whether they need no more than to be taken apart."""
         device = self.dls.device if self.dls.device is not None else self._model_device()
         self._device = None if device is None or device.type == "cpu" else device
         self._is_plain = self._device is None and self.dls.n_inp is None
-        if self.compile:
-            self._training_step, self._validation_step = compiled_steps(self)
-
-    def _prepare_events(self) -> None:
-        """Look up the handlers of all events, for training and validation."""
-        self._handlers = {training: self._table(training) for training in (True, False)}
-        self._on = self._handlers[self.training or self.dl is None]
-
-    def _table(self, training: bool) -> dict[str, list[Callable]]:
-        active = [
-            callback
-            for callback in self.ordered_cbs()
-            if callback.run and not (self.probing and callback.only_fit) and not (self.rank and callback.only_rank_0)
-        ]
-        return {
-            event: [
-                partial(self._run_alone, getattr(callback, event))
-                if callback.only_rank_0 and self._trainer is not None
-                else getattr(callback, event)
-                for callback in active
-                if hasattr(callback, event)
-                and (event not in events.OF_A_BATCH or (callback.run_train if training else callback.run_valid))
-            ]
-            for event in events.EVENTS
-        }
 
     def _model_device(self) -> Any:
         return next((parameter.device for parameter in self.model.parameters()), None)
@@ -203,9 +204,6 @@ class Loop(Callbacks):
 
     def _split(self, batch: Any) -> tuple[tuple, tuple]:
         """(inputs, targets) of a batch: the last entry is the target, unless `dls.n_inp` is the number of inputs."""
-        if self._is_plain and len(batch) == 2 and type(batch) in (list, tuple):
-            x, y = batch
-            return (x,), (y,)
         if isinstance(batch, Tensor):
             batch = (batch,)
         if self._device is not None:
@@ -226,13 +224,3 @@ class Loop(Callbacks):
     def y(self) -> Any:
         """The batch's target; a tuple if there are several."""
         return self.yb[0] if len(self.yb) == 1 else self.yb
-
-
-@contextmanager
-def _ended(iterator: Iterator) -> Iterator[Iterator]:
-    """Context that ends a generator, also where a traceback keeps it."""
-    try:
-        yield iterator
-    finally:
-        if isinstance(iterator, Generator):
-            iterator.close()

@@ -24,57 +24,41 @@ class Recorder(Callback):
     """
 
     order, only_fit = 50, True
+    needs_pred = property(lambda self: self.train_metrics)
 
     def __init__(
         self, add_time: bool = True, train_metrics: bool = False, valid_metrics: bool = True, beta: float = 0.98
     ) -> None:
         self.add_time, self.train_metrics, self.valid_metrics, self.beta = add_time, train_metrics, valid_metrics, beta
         self.valid_loss = AvgLoss()
-        self.needs_pred = train_metrics
         self.hps: dict[str, list[float]] = {}  # values set by ParamScheduler, for plot_sched
         self.metric_names: list[str] = []
         self._clear()
 
     def _clear(self) -> None:
-        self.lrs: list[float] = []
+        self._log = _Log(self.beta)
         self.iters: list[int] = []
         self.values: list[list[float | None]] = []
-        self._losses: list[float] = []
-        self._raw: list[float] = []
-        self._waiting: list[Tensor] = []
-        self._smooth = 0.0
+
+    @property
+    def lrs(self) -> list[float]:
+        """Learning rates of all batches of training, those of the last parameter group."""
+        return self._log.lrs
 
     @property
     def losses(self) -> list[float]:
         """Smoothed losses of all batches of training."""
-        self._read()
-        return self._losses
+        return self._log.smoothed()
 
     @property
     def raw_losses(self) -> list[float]:
         """Losses of all batches of training."""
-        self._read()
-        return self._raw
+        return self._log.all_losses()
 
     @property
     def smooth_loss(self) -> float | None:
         """The last smoothed loss."""
-        return self.losses[-1] if self.losses else None
-
-    def _wait(self, loss: Tensor) -> None:
-        """Keep a loss on its device, since reading it from a GPU would wait for the GPU."""
-        self._waiting.append((loss if loss.dim() == 0 else loss.float().mean()).detach())
-        if len(self._waiting) > _PENDING or loss.device.type == "cpu":
-            self._read()
-
-    def _read(self) -> None:
-        """Read waiting losses from the device at once, and smooth the new ones."""
-        waiting, self._waiting = self._waiting, []
-        self._raw += read(waiting)
-        for count in range(len(self._losses), len(self._raw)):
-            loss = self._raw[count]
-            self._smooth = loss + self.beta * (self._smooth - loss)
-            self._losses.append(self._smooth / (1 - self.beta ** (count + 1)))
+        return self._log.last_smoothed()
 
     # ---- events
 
@@ -109,20 +93,26 @@ class Recorder(Callback):
 
     def after_batch(self) -> None:
         """Keep the loss and the learning rate, or add the batch to the metrics."""
-        learn = self.learn
+        log = self._log
+        learn = log.learn or self._start_log()
         loss = learn.loss
         if loss is None or not learn.yb:
             return
-        if learn.training:
-            self.lrs.append(learn.opt.param_groups[-1]["lr"])
-            if learn._device is None and loss.numel() == 1:
-                self._raw.append(loss.item())
-            else:
-                self._wait(loss)
-            if self.train_metrics:
-                _accumulate(learn.metrics, learn)
-        elif self.valid_metrics:
-            _accumulate((self.valid_loss, *learn.metrics), learn)
+        if not learn.training:
+            if self.valid_metrics:
+                _accumulate((self.valid_loss, *learn.metrics), learn)
+            return
+        log.lrs.append(learn.opt.param_groups[-1]["lr"])
+        if learn._device is None and loss.numel() == 1:
+            log.losses.append(loss.item())
+        else:
+            log.wait(loss)
+        if log.with_metrics:
+            _accumulate(learn.metrics, learn)
+
+    def _start_log(self) -> Any:
+        self._log.learn, self._log.with_metrics = self.learn, self.train_metrics
+        return self.learn
 
     def after_epoch(self) -> None:
         """Read the metrics, keep and log them."""
@@ -143,16 +133,16 @@ class Recorder(Callback):
 
     def state_dict(self) -> dict[str, Any]:
         """The records, and the accumulators of the epoch's metrics."""
+        metrics = [metric.state_dict() for metric in self.learn.metrics if self.train_metrics]
         return {
-            "lrs": self.lrs, "iters": self.iters, "values": self.values, "losses": self.losses, "raw": self._raw,
-            "smooth": self._smooth, "metrics": [m.state_dict() for m in self.learn.metrics if self.train_metrics],
+            "lrs": self.lrs, "losses": self.raw_losses, "iters": self.iters, "values": self.values, "metrics": metrics
         }  # fmt: skip
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore the records and accumulators."""
-        self.lrs, self.iters, self.values = list(state["lrs"]), list(state["iters"]), list(state["values"])
-        self._losses, self._raw, self._smooth = list(state["losses"]), list(state["raw"]), state["smooth"]
-        self._waiting = []
+        self._clear()
+        self._log.lrs, self._log.losses = list(state["lrs"]), list(state["losses"])
+        self.iters, self.values = list(state["iters"]), list(state["values"])
         self._restored = state["metrics"]
 
     def restore_metrics(self) -> None:
@@ -180,6 +170,51 @@ class Recorder(Callback):
         if name not in names:
             raise KeyError(f"no metric is called {name!r}; there are {', '.join(names)}")
         return [row[names.index(name)] for row in self.values]
+
+
+class _Log:
+    """Learning rates and losses, batch by batch. No Callback, whose attributes take longer to read."""
+
+    def __init__(self, beta: float) -> None:
+        self.beta = beta
+        self.learn: Any = None
+        self.with_metrics = False
+        self.lrs: list[float] = []
+        self.losses: list[float] = []
+        self._waiting: list[Tensor] = []
+        self._smoothed: list[float] = []
+        # the moving average of the first losses: of those that `_smoothed` has, and of those that were averaged last
+        self._average_of_smoothed, self._average, self._averaged = 0.0, 0.0, 0
+
+    def wait(self, loss: Tensor) -> None:
+        """Keep a loss on its device, since reading it from a GPU would wait for the GPU."""
+        self._waiting.append((loss if loss.dim() == 0 else loss.float().mean()).detach())
+        if len(self._waiting) > _PENDING or loss.device.type == "cpu":
+            self.all_losses()
+
+    def all_losses(self) -> list[float]:
+        """The losses; those that wait are read from the device at once."""
+        if self._waiting:
+            waiting, self._waiting = self._waiting, []
+            self.losses += read(waiting)
+        return self.losses
+
+    def smoothed(self) -> list[float]:
+        """The smoothed losses."""
+        beta, average, values = self.beta, self._average_of_smoothed, self._smoothed
+        for loss in self.all_losses()[len(values) :]:
+            average = loss + beta * (average - loss)
+            values.append(average / (1 - beta ** (len(values) + 1)))
+        self._average_of_smoothed = average
+        return values
+
+    def last_smoothed(self) -> float | None:
+        """The last smoothed loss, without the others."""
+        beta, average, losses = self.beta, self._average, self.all_losses()
+        for loss in losses[self._averaged :]:
+            average = loss + beta * (average - loss)
+        self._average, self._averaged = average, len(losses)
+        return average / (1 - beta ** len(losses)) if losses else None
 
 
 def _reset(metrics: Iterable[Metric]) -> None:

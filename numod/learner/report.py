@@ -127,7 +127,7 @@ def summary_text(learn: Any) -> str:
 
 
 def _summarised(learn: Any, **options: Any) -> Any:
-    learn._prepare()
+    learn._find_device()
     inputs, _ = learn._split(learn.dls.one_batch())
     return summary(learn.model, input_data=inputs, verbose=0, **options)
 

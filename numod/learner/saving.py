@@ -70,7 +70,7 @@ def export(learn: Any, fname: str | Path) -> Path:
 
 def _program(learn: Any) -> Any:
     """The bytes of an exported program of the model for one sample; None if it cannot be captured."""
-    learn._prepare()
+    learn._find_device()
     learn.xb, learn.yb = learn._split(learn.dls.one_batch())
     sample = tuple([tensor[:1].cpu() for tensor in learn.xb])
     learn._forget_batch()
