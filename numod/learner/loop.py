@@ -84,7 +84,7 @@ class Loop(Callbacks):
         self._count_batches()
         counted = int(self.training)
         with ended(iter(self.dl)) as batches:
-            for self.iter, batch in enumerate(batches, getattr(self.dl, "first", 0)):
+            for self.iter, batch in enumerate(batches, getattr(self.dl, "first", 0)):  # noqa: B020  an attribute
                 if self._is_plain and type(batch) in (list, tuple) and len(batch) == 2:
                     x, y = batch
                     self.xb, self.yb = (x,), (y,)
