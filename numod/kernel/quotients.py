@@ -37,9 +37,8 @@ def _divided(builder: ir.IRBuilder, x: ir.Value, y: ir.Value) -> tuple[ir.Value,
     last = x.type(x.type.width - 1)
     signs = [builder.ashr(value, last) for value in (x, y)]
     dividend, divisor = (builder.sub(builder.xor(value, sign), sign) for value, sign in zip((x, y), signs))
-    divisor = builder.select(
-        builder.icmp_signed("==", y, y.type(0)), y.type(1), divisor
-    )  # the instruction traps for a divisor of 0
+    # the instruction traps for a divisor of 0
+    divisor = builder.select(builder.icmp_signed("==", y, y.type(0)), y.type(1), divisor)
     quotient = builder.udiv(dividend, divisor)
     return quotient, builder.sub(dividend, builder.mul(quotient, divisor)), builder.xor(*signs)
 

@@ -24,7 +24,7 @@ MAX_GRAPHS = 4
 MAX_LOCAL_BYTES = 1 << 27
 
 
-def suits(calls: Sequence[Call | CheckCall], size: int) -> bool:
+def suits_cuda_graph(calls: Sequence[Call | CheckCall], size: int) -> bool:
     """Whether a CUDA graph can run the calls: enough kernels, all on a GPU, and not too much local memory (`size`)."""
     kernels = [call.kernel for call in calls if isinstance(call, Call)]
     if len(calls) < MIN_KERNELS or len(kernels) < len(calls) or size > MAX_LOCAL_BYTES:

@@ -97,12 +97,12 @@ class Memory:
             storages.append(storage)
         return address(table), table, (arrays, self.gradient_memory), *storages
 
-    def renew(self, pack_word: int, pack: tuple, former_gradients: FormerGradients) -> tuple[tuple, FormerGradients]:
-        """Replace a pack whose memory is still referenced, according to its word at `-place`.
+    def renew(self, failed: int, pack: tuple, former_gradients: FormerGradients) -> tuple[tuple, FormerGradients]:
+        """Replace a pack whose memory is still referenced. `failed` is minus the position of the word that shows it.
 
         The new pack watches nothing until `watch` is called.
         """
-        if -pack_word < self.result_words:
+        if -failed < self.result_words:
             former_gradients = [*former_gradients, *((leaf, leaf._grad) for leaf, _ in self.leaves)]
             self._allocate_gradients()
             self.settle()

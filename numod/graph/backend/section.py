@@ -20,7 +20,7 @@ from ...ops.sequence.rnn_layer import Layer, is_room
 from .link import ARENA, FIRST, link
 from .lower import Buffer, Call, CheckCall, Integer, Loaded, Lowered, Number, Span
 from .schedule import may_fail
-from .cuda_graph import Replay, suits
+from .cuda_graph import Replay, suits_cuda_graph
 from ..ir.repetition import key_of_call, repeated_runs
 
 LINKED_WORK = 1 << 20  # maximum work (in elements of simple work) for linking calls into one serial function
@@ -89,7 +89,7 @@ class Section:
                 self.launchers = [
                     None if isinstance(call, CheckCall) else call.host or call.kernel.build() for call in self.calls
                 ]
-            if form.linked is not False and suits(self.calls, size):
+            if form.linked is not False and suits_cuda_graph(self.calls, size):
                 self.replay = Replay(self.calls, lambda: self.launchers, places)
 
     def _link(self, name: str, dynamic: bool) -> None:

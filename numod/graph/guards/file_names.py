@@ -63,35 +63,36 @@ def refuse_file_names(builder: GuardBuilder) -> None:
 
 
 def file_names_of(value: Any) -> frozenset[str]:
-    """The names of functions that read files, and that an object other than a path has with another meaning."""
+    """The names in `READS_FILES` that mean something else for a value (not a path), or for its methods' results."""
     kind = type(value)
     if issubclass(kind, type):
-        return _file_names(value)
+        return _names_in_class(value)
     if issubclass(kind, types.ModuleType):
-        return _file_names_of_module(value)
-    return _file_names(kind) | READS_FILES.intersection(objects.dictionary(value) or ())
+        return _names_in_module(value)
+    return _names_in_class(kind) | READS_FILES.intersection(objects.dictionary(value) or ())
 
 
 @lru_cache(maxsize=4096)
-def _file_names(kind: type) -> frozenset[str]:
+def _names_in_class(kind: type) -> frozenset[str]:
     if kind.__module__ in PATH_MODULES:
         return frozenset()
-    module = sys.modules.get(kind.__module__) if of_library(kind) else None  # instances may make others: re.Match
+    # methods of a library's class may return instances of other classes of its module: `re.Pattern`, `re.Match.group`
+    module = sys.modules.get(kind.__module__) if of_library(kind) else None
     names = READS_FILES.intersection(key for base in kind.__mro__ for key in vars(base))
-    return names | _file_names_of_module(module)
+    return names | _names_in_module(module)
 
 
-def _file_names_of_module(module: types.ModuleType | None) -> frozenset[str]:
-    """The names of file functions in a user's module, or in the classes of a library's module."""
+def _names_in_module(module: types.ModuleType | None) -> frozenset[str]:
+    """The names in `READS_FILES` that a user's module, or a class of a library's module, has."""
     if module is None or module.__name__ in PATH_MODULES:
         return frozenset()
     if not of_library(module):
         return frozenset(READS_FILES.intersection(vars(module)))
-    return _file_names_of_library(module.__name__)
+    return _names_in_library(module.__name__)
 
 
 @lru_cache(maxsize=1024)
-def _file_names_of_library(name: str) -> frozenset[str]:
+def _names_in_library(name: str) -> frozenset[str]:
     kinds = [
         kind
         for kind in vars(sys.modules[name]).values()

@@ -25,10 +25,10 @@ class InputConditions:
 
     def mismatch(self, inputs: tuple[Tensor, ...]) -> str | None:
         """The first condition that does not hold, in words, or None."""
-        shared, captured = self.shared_storages, self.held_storages
+        shared, held = self.shared_storages, self.held_storages
         for number, tensor in enumerate(inputs):
             storage = tensor._storage
-            if storage is not shared[number] if number in shared else storage in captured:
+            if storage is not shared[number] if number in shared else storage in held:
                 return "an argument that shares memory with a tensor that the function also reaches"
         for number in self.without_gradient:
             if inputs[number]._grad is not None:

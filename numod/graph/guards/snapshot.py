@@ -17,14 +17,8 @@ from ..values.kinds import is_simple
 from .guard import SPACE, Guard, Setting, equal, strongly, weakly
 from .state_visitor import CONTAINERS, Entry, Place, StateVisitor
 
-_PLACES = (
-    "{0}.",
-    "{0}[",
-    "attribute(",
-    "item(",
-    "value_at(",
-    "fields_of[",
-)  # prefixes of guards on the value at a place
+# prefixes of guards on the value at a place
+_PLACES = ("{0}.", "{0}[", "attribute(", "item(", "value_at(", "fields_of[")
 
 
 class Snapshot:

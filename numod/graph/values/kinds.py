@@ -56,10 +56,8 @@ def is_simple(value: Any) -> bool:
 
 @lru_cache(maxsize=4096)
 def _is_simple(kind: type) -> bool:
-    is_constant = issubclass(kind, _IMMUTABLE_TYPES) and not issubclass(
-        kind,
-        np.void,  # NumPy's records can be written to
-    )
+    # NumPy's records (np.void) can be written to
+    is_constant = issubclass(kind, _IMMUTABLE_TYPES) and not issubclass(kind, np.void)
     return is_constant and (of_library(kind) or issubclass(kind, enum.Enum))
 
 

@@ -168,10 +168,11 @@ def add_weight_gradient(g, g_at, x, x_at, first, sums, sums_at, lines, conv: Pla
     """sums (kernel_h, kernel_w, lanes) += products of g, output rows from `first` on, and x, input rows from `top`
     on. Both are tile buffers.
     """
+    # outputs for which all columns of the kernel are inside the input
     low, high = (
         first_output(0, conv.pad_w, conv.stride_w, conv.step_w),
         end_of_outputs(conv.kernel_w - 1, conv.width, conv.out_w, conv.pad_w, conv.stride_w, conv.step_w),
-    )  # outputs for which all columns of the kernel are inside the input
+    )
     for b in range(conv.kernel_h):
         begin = max(first, first_output(b, conv.pad_h, conv.stride_h, conv.step_h))
         rows = (

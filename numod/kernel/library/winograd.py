@@ -111,9 +111,8 @@ def multiply_tiles(
         column = 0
         while column < column_count:
             left = column_count - column
-            vectors = (
-                3 if (left > 4 * lanes) | ((left > 2 * lanes) & (left <= 3 * lanes)) else 2 if left > lanes else 1
-            )  # for four vectors, two and two are faster than three and one
+            # for four vectors, two and two are faster than three and one
+            vectors = 3 if (left > 4 * lanes) | ((left > 2 * lanes) & (left <= 3 * lanes)) else 2 if left > lanes else 1
             for k in range(0, depth, depth_at_once):
                 steps, add, b = (
                     min(depth_at_once, depth - k),

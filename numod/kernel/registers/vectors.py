@@ -68,9 +68,8 @@ def half_registers() -> Callable:
     def half_registers(context: object) -> tuple:
         def generate(context: object, builder: object, signature: object, values: list) -> object:
             if host().width == 64:
-                set.add(
-                    builder.function.attributes, target.HALF_REGISTERS
-                )  # llvmlite's own `add` takes no attribute with a value
+                # llvmlite's own `add` takes no attribute with a value
+                set.add(builder.function.attributes, target.HALF_REGISTERS)
             return context.get_dummy_value()
 
         return types.void(), generate

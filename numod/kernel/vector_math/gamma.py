@@ -19,7 +19,8 @@ _LOG_GAMMA = (  # log gamma(2 + t) / t up to 1/2
     4.3828545383846665e-06, -1.9743106888421067e-06, 9.242852225162277e-07, -5.811277768921246e-07,
     2.7475390051909663e-07,
 )  # fmt: skip
-_STIRLING = (
+# Stirling's series, over 1 / x^2
+_LOG_GAMMA_SERIES = (
     0.08333333333333333,
     -0.002777777777777778,
     0.0007936507936507937,
@@ -28,8 +29,8 @@ _STIRLING = (
     -0.0019175269175269176,
     0.00641025641025641,
     -0.029550653594771242,
-)  # of log gamma, over 1 / x^2
-_SLOPES = (
+)
+_DIGAMMA_SERIES = (
     0.08333333333333333,
     -0.008333333333333333,
     0.003968253968253968,
@@ -40,9 +41,8 @@ _SLOPES = (
     -0.4432598039215686,
     3.0539543302701198,
     -26.456212121212122,
-)  # of digamma
-# of trigamma
-_CURVES = (
+)
+_TRIGAMMA_SERIES = (
     0.16666666666666666,
     -0.03333333333333333,
     0.023809523809523808,
@@ -96,7 +96,7 @@ def _log_gamma_of_positive(x: Number) -> Number:
     logarithm = log(where(large, x, where(small, x * (1.0 + x), where(low, x, product))))
     middle = multiply_add(t, polynomial(t, _LOG_GAMMA), where(low, -logarithm, logarithm))
     inverse = 1.0 / x
-    series = multiply_add(inverse, polynomial(inverse * inverse, _STIRLING), 0.41893853320467277)
+    series = multiply_add(inverse, polynomial(inverse * inverse, _LOG_GAMMA_SERIES), 0.41893853320467277)
     return where(large, multiply_add(x - 0.5, logarithm - 1.0, series), middle)
 
 
@@ -155,7 +155,7 @@ def trigamma(x: Number) -> Number:
         y = y + 1.0
     inverse = 1.0 / y
     square = inverse * inverse
-    value = steps + (inverse + 0.5 * square + inverse * square * polynomial(square, _CURVES))
+    value = steps + (inverse + 0.5 * square + inverse * square * polynomial(square, _TRIGAMMA_SERIES))
 
     def reflected() -> Number:  # A&S 6.4.7
         sine = sin(_PI * (x - library("rint", x)))
@@ -184,7 +184,7 @@ def digamma(x: Number) -> Number:
     high, low = _ROOT_OF_DIGAMMA
     between = multiply_add((near - high) - low, polynomial(2.0 * near - 3.0, _NEAR_ROOT), top / bottom)
     square = 1.0 / (y * y)
-    value = where(y < 8.0, between, (log(y) - 0.5 / y) - square * polynomial(square, _SLOPES))
+    value = where(y < 8.0, between, (log(y) - 0.5 / y) - square * polynomial(square, _DIGAMMA_SERIES))
 
     def reflected() -> Number:  # corrected for the rounding errors of 1 - x and of pi * part
         part = x - library("rint", x)

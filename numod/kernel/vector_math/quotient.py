@@ -44,12 +44,12 @@ def _remainder(x: Number, y: Number) -> Number:
 
     Long division: the quotient of each step is exact, so nothing is rounded.
     """
-    step = choose(x, 2.0**100, 2.0**700)
+    scale = choose(x, 2.0**100, 2.0**700)
+    large, huge = y * scale, y * scale * scale
 
     def subtract_multiple(rest: Number) -> list[Number]:
         size = absolute(rest)
-        far = y * step
-        divisor = where(size >= far * step, far * step, where(size >= far, far, y))  # else the quotient may overflow
+        divisor = where(size >= huge, huge, where(size >= large, large, y))  # else the quotient may overflow
         return [library("fma", -library("trunc", rest / divisor), divisor, rest)]
 
     (rest,) = while_any([where(y == y, absolute(x), NAN)], lambda rest: absolute(rest) >= y, subtract_multiple)
@@ -65,20 +65,20 @@ def fmod(x: Number, y: Number) -> Number:
 @vector
 @branching(32, 64)
 def modulus(x: Number, y: Number) -> Number:
-    part = fmod(x, y)
-    return where((part != 0.0) & ((y < 0.0) ^ (part < 0.0)), part + y, part)
+    remainder = fmod(x, y)
+    return where((remainder != 0.0) & ((y < 0.0) ^ (remainder < 0.0)), remainder + y, remainder)
 
 
 @vector
 @branching(32, 64)
 def floor_quotient(x: Number, y: Number) -> Number:
-    part = fmod(x, y)
-    quotient = (x - part) / y
-    quotient = where((part != 0.0) & ((y < 0.0) ^ (part < 0.0)), quotient - 1.0, quotient)
-    low = library("floor", quotient)
-    low = where(quotient - low > 0.5, low + 1.0, low)
-    simple = x / y
-    return where(y == 0.0, simple, where(quotient == 0.0, with_sign(like(x, 0.0), simple), low))
+    remainder = fmod(x, y)
+    quotient = (x - remainder) / y
+    quotient = where((remainder != 0.0) & ((y < 0.0) ^ (remainder < 0.0)), quotient - 1.0, quotient)
+    floored = library("floor", quotient)
+    floored = where(quotient - floored > 0.5, floored + 1.0, floored)
+    ratio = x / y
+    return where(y == 0.0, ratio, where(quotient == 0.0, with_sign(like(x, 0.0), ratio), floored))
 
 
 @vector

@@ -20,12 +20,12 @@ from ..matmul.epilogue import Epilogue
 from ..op import Op, Packing, Plan, on_tensor_cores, single_device
 from ..pointwise import broadcast_strides
 from . import col2im
-from .cuda import block_launcher, fits
-from .depthwise import planes_launcher, suits
+from .cuda import block_launcher, fits_block_kernel
+from .depthwise import planes_launcher, prefers_planes
 from .direct import forward_direct, geometry, input_direct, launcher, weight_direct
 from .implicit_gemm import grid_launcher, flipped_launcher
 from .pointwise_1x1 import product_launcher
-from .winograd import fits as fits_winograd, weight_transformer, winograd_launcher
+from .winograd import fits_winograd, weight_transformer, winograd_launcher
 
 _MANY_IMAGES = 64  # for which the method is chosen in a plan for all sizes
 _FEW_WEIGHTS = 1 << 15  # size of a weight of single taps up to which it is transposed for the input's gradient
@@ -47,7 +47,7 @@ class Convolution(Op):
     def supports_half(self, arguments: tuple, attributes: tuple) -> bool:
         """See `Op.supports_half`."""
         x, _, result = self.shapes(*arguments[:2], attributes)
-        return on_tensor_cores(arguments) and fits(x, result)
+        return on_tensor_cores(arguments) and fits_block_kernel(x, result)
 
     def shapes(self, first: Layout, second: Layout, attributes: tuple) -> tuple[tuple, tuple, tuple]:
         """Shapes of x, weight and the result of the convolution; one of them is the shape of this op's result."""
@@ -74,7 +74,7 @@ class Convolution(Op):
         rank = arguments[0].ndim
         if (
             not 3 <= rank <= 5
-            or any(len(sizes) != rank - 2 for sizes in (padding, dilation))
+            or any(len(entries) != rank - 2 for entries in (padding, dilation))
             or any(argument.ndim != rank for argument in arguments)
         ):
             return (
@@ -84,9 +84,13 @@ class Convolution(Op):
         if (shape is None and self.inputs[0] != "x") or (shape is not None and len(shape) != rank):
             return f"attribute 'shape' must have {rank} sizes, got {shape}"
         x, weight, result = self.shapes(*arguments, attributes)
-        fits = x[0] == result[0] and weight[0] == result[1] and weight[1] * groups == x[1] and weight[0] % groups == 0
-        if not fits or any(
-            not 0 <= n <= m for n, m in zip(result[2:], output_sizes(x[2:], weight[2:], stride, padding, dilation))
+        counts_fit = x[0] == result[0] and weight[0] == result[1] and weight[1] * groups == x[1]
+        if (
+            not counts_fit
+            or weight[0] % groups
+            or any(
+                not 0 <= n <= m for n, m in zip(result[2:], output_sizes(x[2:], weight[2:], stride, padding, dilation))
+            )
         ):
             return f"x {x}, weight {weight} and result {result} must fit each other with attribute 'groups' {groups}"
         return None
@@ -110,7 +114,7 @@ class Convolution(Op):
         if out.device.type == "cpu" and out.dtype.is_floating_point and 0 not in (*x, *weight, *result):
             return Plan(out, *self._cpu_launcher(out, x, weight, result, attributes, None, bool(transformed)))
         numbers = geometry(x, weight, result, *attributes[:4])
-        if out.device.backend.is_gpu and fits(x, result):
+        if out.device.backend.is_gpu and fits_block_kernel(x, result):
             return Plan(out, *block_launcher(self.name, out, numbers))
         return Plan(out, launcher(self.name, self.direct, out, (out.storage.name,) * 3, _work(result, weight)), numbers)
 
@@ -126,7 +130,7 @@ class Convolution(Op):
     ) -> tuple[Callable, tuple]:
         """Launcher and constants of the kernel for floats on a CPU."""
         numbers, work = geometry(x, weight, result, *attributes[:4]), _work(result, weight)
-        if suits(self.name, x, weight, out.storage.itemsize):
+        if prefers_planes(self.name, x, weight, out.storage.itemsize):
             return planes_launcher(self.name, out, x, weight, result, attributes[:4], work, epilogue), ()
         if is_transformed or self._prefers_winograd(out, x, weight, result, attributes[:4]):
             return winograd_launcher(

@@ -16,7 +16,7 @@ from ..matmul.split_k import FULL_GPU_BLOCKS, divisor, launch_in_parts
 _MIN_TERMS, _MIN_WEIGHT_TERMS = 256, 512  # minimum number of terms that a block sums; for the gradient of a weight
 
 
-def fits(x: tuple, result: tuple) -> bool:
+def fits_block_kernel(x: tuple, result: tuple) -> bool:
     """Whether tensors of these shapes have few enough elements for these kernels."""
     return 0 not in result and max(prod(x), prod(result)) < block.OFFSET32_LIMIT
 

@@ -147,7 +147,7 @@ def depthwise_weight_kernel(g, x, out, tile, g_tile, sums, plan: PlanePlan, conv
                     out[uintp((channel + lane) * taps + tap)] = sums[uintp(sums_at + tap * LANES + lane)]
 
 
-def suits(op: str, x: tuple, weight: tuple, itemsize: int) -> bool:
+def prefers_planes(op: str, x: tuple, weight: tuple, itemsize: int) -> bool:
     """Whether a convolution is depthwise, with enough planes to fill a vector."""
     planes = x[1] if op == "convolution_weight" else x[0] * x[1]
     return len(x) == 4 and weight[0] == x[1] and weight[1] == 1 and planes >= tiles.host().lanes(itemsize)

@@ -210,7 +210,7 @@ def winograd_weight_kernel(
                                         out[uintp(element_at)] = correlate_tap(g, x, element_at, conv)
 
 
-def fits(x: tuple, weight: tuple, out: Layout, attributes: tuple) -> bool:
+def fits_winograd(x: tuple, weight: tuple, out: Layout, attributes: tuple) -> bool:
     """Whether the kernels support a convolution and its gradients; larger ones would need much scratch memory."""
     stride, padding, dilation, groups = attributes
     plain = (
@@ -338,11 +338,9 @@ def _plan_of_result(
         _ceil((rows - 1) * tile_columns + _ceil(tile_columns, lanes), lanes),
         (2 * min(rows, tile_rows) + 2) * line,
     )
-    taps_step, tiles_step, step = (
-        _taps_step(channels),
-        channels * columns + lanes,
-        _FEATURES_PER_STEP * columns + lanes,
-    )  # whole pages would share lines of the cache
+    # steps of whole pages would share lines of the cache
+    taps_step, tiles_step = _taps_step(channels), channels * columns + lanes
+    step = _FEATURES_PER_STEP * columns + lanes
     plan = TilePlan(
         workers,
         tasks,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-
 from ... import dtypes
 from ...device import Layout
 from ...kernel import bind, emit

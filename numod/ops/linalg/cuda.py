@@ -22,10 +22,8 @@ from .tril_triu import band
 
 # columns factored before the rest of a matrix is updated, which divides its loads and stores by this number
 _PANEL = 16
-_SHARED_COLUMNS, _SHARED_MATRICES = (
-    128,
-    32,
-)  # columns from which, and matrices up to which, several blocks share a matrix
+# columns from which, and matrices up to which, several blocks share a matrix
+_SHARED_COLUMNS, _SHARED_MATRICES = 128, 32
 # rows of a run of Jacobi rotations; threads per pair of rows (with 32, partial sums would take longer than the rows)
 _JACOBI_ROWS, _JACOBI_LANES = 16, 16
 _INT32, _INT64 = np.dtype(np.int32), np.dtype(np.int64)

@@ -92,9 +92,8 @@ def orthogonalise(
     """
     lane, group, rotations = thread % lanes, thread // lanes, real(0.0)
     base, v_base = matrix * count * length, matrix * count * count
-    tiny = (
-        real(tolerance) * real(tolerance) * real(tolerance) * real(tolerance)
-    )  # compared with squared norms: shorter rows count as 0
+    # compared with squared norms: shorter rows count as 0
+    tiny = real(tolerance) * real(tolerance) * real(tolerance) * real(tolerance)
     for turn in range(2 * width - 1 if whole else width):
         for low in range(0, width, groups):
             pair = min(low + group, width - 1)

@@ -44,9 +44,8 @@ def cholesky_panel_kernel(x, out, info, tasks, parts, n, first, end, *, GROUPS, 
     matrix factors the corner by itself in shared memory, then takes GROUPS of the rows below at a time, one per group
     of threads. There is one barrier per column: the divisions by the roots of the pivots follow the last column.
     """
-    corner = shared_array(
-        LANES * LANES + LANES, NUMBER, SHARED
-    )  # rows of LANES + 1 words avoid bank conflicts when columns are read
+    # rows of LANES + 1 words avoid bank conflicts when columns are read
+    corner = shared_array(LANES * LANES + LANES, NUMBER, SHARED)
     column = shared_array(2 * GROUPS, NUMBER, SHARED)
     thread = int64(cuda.threadIdx.x)
     lane, group, width, line = thread % LANES, thread // LANES, end - first, int64(LANES + 1)

@@ -27,9 +27,8 @@ rows: dict[str, Reduction] = {}
 # neighbouring outputs of a task: the wide totals of two tiles fit the L1 cache. A single thread takes two tiles at a
 # time, for longer contiguous reads
 _TILE = 512
-_TWO_STAGE_SIZE = (
-    1 << 16
-)  # elements per output from which reductions with few outputs run in two stages, for parallelism
+# elements per output from which reductions with few outputs run in two stages, for parallelism
+_TWO_STAGE_SIZE = 1 << 16
 _CHUNKS = 64
 _LINE = 64  # chunks are multiples of this many elements: aligned to cache lines if the row is
 _COLUMNS = 1 << 10  # elements below which columns are reduced one by one
