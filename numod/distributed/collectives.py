@@ -29,7 +29,7 @@ def all_reduce(
     tensor: Tensor, op: ReduceOp = SUM, group: ProcessGroup | None = None, async_op: bool = False
 ) -> Work | None:
     """Combine the tensors of all ranks in place: each rank has the result."""
-    if not async_op and repeat(ALL_REDUCE, tensor, op, group):
+    if not async_op and repeat(tensor, op, group):
         return None
     check_tensor(tensor, "tensor")
     checked(op, tensor.dtype, "all_reduce")
@@ -37,7 +37,7 @@ def all_reduce(
         return None
     average = _averaging(op, tensor, group)
     if average is None:
-        remember(ALL_REDUCE, tensor, op, group)
+        remember(tensor, op, group)
     return run(ALL_REDUCE, (), (tensor,), group, (op,), async_op, average)
 
 

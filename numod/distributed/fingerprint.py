@@ -6,7 +6,6 @@ Ranks that call different collectives, or the same with other shapes, would wait
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,10 +13,8 @@ from .. import config
 from ..graph.capture.recorder import line
 from .engine import mpi_type
 from .errors import DistBackendError
+from .group import ProcessGroup, current
 from .work import complete
-
-if TYPE_CHECKING:
-    from .group import ProcessGroup
 
 _LENGTH = 512  # bytes of a description
 _OWN_SHAPES = ("gather", "scatter", "all_to_all")  # only one rank has all tensors, or the ranks' shapes may differ
@@ -52,6 +49,8 @@ def set_debug_level(arg: DebugLevel) -> None:
     if not isinstance(arg, DebugLevel):
         raise TypeError(f"set_debug_level: expected a member of DebugLevel such as DebugLevel.DETAIL, got {arg!r}")
     _level = arg
+    for group in current.groups:
+        group.remembered.clear()  # calls that skip the comparison
 
 
 def set_debug_level_from_env() -> None:

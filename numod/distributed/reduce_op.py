@@ -17,6 +17,7 @@ class ReduceOp(IntEnum):
     BOR = 6
     BXOR = 7
     PREMUL_SUM = 8
+    __hash__ = int.__hash__  # Enum's is a function in Python, and each all_reduce looks one up
 
     @classmethod
     def _missing_(cls, value: object) -> None:
