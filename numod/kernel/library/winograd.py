@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from ..language import address_of, uintp
 from ..registers.primitives import (
-    column1,
     column2,
     column3,
     combine_lines,
     copy_line,
+    tall_column1,
     transform_lines,
     transform_outputs,
     transform_pixels,
@@ -123,7 +123,8 @@ def multiply_tiles(
                     accumulate + k,
                     address_of(tiles) + (tiles_at + component * tiles_step + k * columns + column) * size,
                 )
-                for row in range(0, features, rows):
+                # one vector has so few sums that each would wait for its last addition
+                for row in range(0, features, 2 * rows if vectors == 1 else rows):
                     a, target = (
                         address_of(taps) + (taps_at + (4 * i + j) * taps_step + k * features + row) * size,
                         products_at + component * step + row * columns + column,
@@ -133,7 +134,7 @@ def multiply_tiles(
                     elif vectors == 2:
                         column2(a, features, b, columns, products, target, columns, steps, add)
                     else:
-                        column1(a, features, b, columns, products, target, columns, steps, add)
+                        tall_column1(a, features, b, columns, products, target, columns, steps, add)
             column += vectors * lanes
 
 
