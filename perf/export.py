@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 
 from . import networks
@@ -27,6 +27,7 @@ _NETWORKS = {
     "mlp": networks.perceptron(4, 3, 1, batch=1, activation="Tanh"),
     "resnet18": networks.resnet18(1),
 }
+_TURNS = 4  # rounds in which what a row compares is timed in turns: the machine's speed changes within seconds
 _FLEXIBLE = "+batch"  # after the name of a network that is exported for batches of 1 to 8
 _CORTEX_M4 = "-mcpu=cortex-m4 -mthumb -mfpu=fpv4-sp-d16 -mfloat-abi=hard -Os"
 _TIMER = """
@@ -129,41 +130,37 @@ class _Exports:
         module, inputs = _NETWORKS[name.removesuffix(_FLEXIBLE)](torch)
         return module.eval(), tuple(map(torch.tensor, inputs))
 
-    @cached_property
-    def times(self) -> dict[str, float]:
-        """Seconds of calls that have been timed."""
-        return {}
+    def from_c(self, name: str, target: str = "native") -> Callable[[], float]:
+        """Measures the seconds of `net_run`, called from C."""
+        folder = self.get(name, target)
+        (folder / "timer.c").write_text(_timer(json.loads((folder / "net.json").read_text())))
+        return _timer_of(folder, f"cc -O2 -std=c11 timer.c net-{target}.o")
 
-    def from_c(self, name: str, target: str = "native") -> float:
-        """Seconds of `net_run`, called from C."""
-        key = f"{name}-{target}"
-        if key not in self.times:
-            folder = self.get(name, target)
-            (folder / "timer.c").write_text(_timer(json.loads((folder / "net.json").read_text())))
-            self.times[key] = _run_timer(folder, f"cc -O2 -std=c11 timer.c net-{target}.o")
-        return self.times[key]
-
-    def compiled(self, name: str) -> float:
-        """Seconds of `numod.compile`, called from Python."""
+    def compiled(self, name: str) -> Callable[[], float]:
+        """Measures the seconds of `numod.compile`, called from Python."""
         import numod as torch
 
         module, inputs = self.network(name)
         fast = torch.compile(module)
-        with torch.no_grad():
-            return _best(lambda: fast(*inputs))
 
-    def onnxruntime(self, name: str) -> float:
-        """Seconds of ONNX Runtime with one thread."""
+        def seconds() -> float:
+            with torch.no_grad():
+                return _best(lambda: fast(*inputs))
+
+        return seconds
+
+    def onnxruntime(self, name: str) -> Callable[[], float]:
+        """Measures the seconds of ONNX Runtime with one thread."""
         import torch
 
         from .peers import set_threads
 
         set_threads(1, ["PyTorch"])
         module, inputs = _NETWORKS[name](torch)
-        return _best(session(module.eval(), inputs).values)
+        return partial(_best, session(module.eval(), inputs).values)
 
-    def emx(self, name: str) -> float:
-        """Seconds of emx-onnx-cgen's C, compiled for speed by gcc."""
+    def emx(self, name: str) -> Callable[[], float]:
+        """Measures the seconds of emx-onnx-cgen's C, compiled for speed by gcc."""
         import numod as torch
 
         if importlib.util.find_spec("emx_onnx_cgen") is None:
@@ -179,7 +176,7 @@ class _Exports:
         for word, count in counts.items():
             declared = declared.replace(word, str(count))
         (folder / "timer.c").write_text(_timed(declared, "emx(x, y);"))
-        return _run_timer(folder, "gcc -O3 -march=native timer.c emx.c")
+        return _timer_of(folder, "gcc -O3 -march=native timer.c emx.c")
 
     def firmware(self, name: str, **options: str) -> int:
         """Bytes of code and constants of a program for Cortex-M4 that calls `net_run` and nothing else."""
@@ -236,13 +233,13 @@ def _timed(declared: str, call: str, begin: str = "") -> str:
     return _TIMER.replace("DECLARED", declared).replace("BEGIN", begin).replace("CALL", call)
 
 
-def _run_timer(folder: Path, command: str) -> float:
-    """Compile a timer and run it: the seconds of a call."""
+def _timer_of(folder: Path, command: str) -> Callable[[], float]:
+    """Compiles a timer; each call runs it and returns the seconds of a call of the network."""
     subprocess.run(f"{command} -lm -o timer".split(), cwd=folder, check=True)
-    return float(subprocess.run(["./timer"], cwd=folder, check=True, capture_output=True).stdout)
+    return lambda: float(subprocess.run(["./timer"], cwd=folder, check=True, capture_output=True).stdout)
 
 
-def _best(call: Callable[[], object], seconds: float = 1.0) -> float:
+def _best(call: Callable[[], object], seconds: float = 0.5) -> float:
     """The least mean time of a call, in rounds of some milliseconds."""
     for _ in range(3):
         call()
@@ -273,9 +270,9 @@ def _rows(exports: _Exports) -> list[tuple[str, str, Callable[[], tuple[str, boo
             "<= 0.35",
             partial(_ratio, exports, "lenet", "emx", 0.35),
         ),
-        ("MLP 4-3-1 from C", "<= 60 ns", lambda: _nanoseconds(exports.from_c("mlp"), 60)),
-        ("MLP 4-3-1 with a batch argument, from C", "", lambda: _nanoseconds(exports.from_c("mlp" + _FLEXIBLE), 1e9)),
-        ("its training step from C", "<= 400 ns", lambda: _nanoseconds(exports.from_c("step"), 400)),
+        ("MLP 4-3-1 from C", "<= 60 ns", lambda: _nanoseconds(exports.from_c("mlp")(), 60)),
+        ("MLP 4-3-1 with a batch argument, from C", "", lambda: _nanoseconds(exports.from_c("mlp" + _FLEXIBLE)(), 1e9)),
+        ("its training step from C", "<= 400 ns", lambda: _nanoseconds(exports.from_c("step")(), 400)),
         ("ResNet-18 (CIFAR) from C / ONNX Runtime", "<= 0.9", partial(_ratio, exports, "resnet18", "onnxruntime", 0.9)),
         ("LeNet in wasm (simd128, node) / x86-64-v2 from C", "<= 3", partial(_wasm, exports)),
         ("aot_compile of LeNet for one more target", "<= 6 s", partial(_compile_time, exports)),
@@ -302,7 +299,8 @@ def _nanoseconds(seconds: float, bar: float) -> tuple[str, bool]:
 
 
 def _ratio(exports: _Exports, name: str, peer: str, bar: float) -> tuple[str, bool]:
-    numod_seconds, other = exports.from_c(name), getattr(exports, peer)(name)
+    both = exports.from_c(name), getattr(exports, peer)(name)
+    numod_seconds, other = (min(times) for times in zip(*[[measure() for measure in both] for _ in range(_TURNS)]))
     return (
         f"{numod_seconds / other:.2f} ({1e6 * numod_seconds:.1f} / {1e6 * other:.1f} us)",
         numod_seconds / other <= bar,
@@ -316,7 +314,7 @@ def _wasm(exports: _Exports) -> tuple[str, bool]:
     (folder / "timer.mjs").write_text(_IN_NODE)
     (folder / "package.json").write_text('{"type": "module"}')
     done = subprocess.run(["node", "timer.mjs"], cwd=folder, check=True, capture_output=True, text=True)
-    seconds, numod_seconds = float(done.stdout), exports.from_c("lenet", "x86-64-v2")
+    seconds, numod_seconds = float(done.stdout), exports.from_c("lenet", "x86-64-v2")()
     return (
         f"{seconds / numod_seconds:.2f} ({1e6 * seconds:.1f} / {1e6 * numod_seconds:.1f} us)",
         seconds / numod_seconds <= 3,

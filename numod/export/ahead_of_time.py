@@ -77,6 +77,7 @@ def aot_compile(
     Raises ExportError, before anything is written, with a list of everything that cannot be exported.
     """
     rows = _checked(program, name, targets, weights, optimize)
+    for_speed = weights == "embedded" and optimize == "speed" and not any(row.bare for row in rows)
     programs = {
         entry: prepared(getattr(exported, "_exported", exported)) for entry, exported in _programs(program).items()
     }
@@ -87,6 +88,8 @@ def aot_compile(
     ]
     if wrong:
         raise ExportError(wrong)
+    if for_speed and not any(exported.changes_state for exported in programs.values()):
+        programs = {entry: exported.with_transformed_weights() for entry, exported in programs.items()}
     with tempfile.TemporaryDirectory() as scratch:
         job = Job(Path(scratch), programs, name, weights == "embedded", optimize == "size")
         with ThreadPoolExecutor(max(min(len(rows), os.cpu_count() or 1), 1)) as pool:

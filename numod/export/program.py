@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import tempfile
@@ -12,11 +13,11 @@ from typing import Any
 
 from ..core.tensor import Tensor, wrap
 from ..device.layout import layout
-from ..graph.ir.alias_analysis import copied
+from ..graph.ir.alias_analysis import Effects, copied
 from ..graph.ir.program import Program, Value
 from ..graph.backend.executable import Executable
 from ..graph.backend.section import Form
-from ..graph.passes.freezing import with_constants
+from ..graph.passes.freezing import with_constants, with_transformed_weights
 from ..nn import Module, Parameter
 from ..serialization.program import read_program, save_program
 from . import state_file
@@ -120,6 +121,20 @@ class ExportedProgram:
         return ExportedProgram(
             program, self.spec, self.input_names, names, parameters, self.examples, self.title, self.state, dynamic
         )
+
+    @property
+    def changes_state(self) -> bool:
+        """Whether the program writes to its parameters, buffers or constants."""
+        effects = Effects(self.program)
+        return not all(map(effects.fixed, self.program.held))
+
+    def with_transformed_weights(self) -> ExportedProgram:
+        """The program with weights in the form that kernels read; itself if it has dynamic dimensions."""
+        if self.dynamic is not None:
+            return self
+        result = copy.copy(self)
+        result.program = with_transformed_weights(self.program)
+        return result
 
     def __reduce__(self) -> tuple:
         """An exported program is pickled as the bytes of its file."""

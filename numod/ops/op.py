@@ -169,13 +169,14 @@ class Packing:
     """How to pack an input ahead of time.
 
     `op` with `attributes` packs the input at `position`; `product` is the op that takes the packed input as its last
-    one.
+    one. `portable`: whether every processor would pack the input, and in the same format.
     """
 
     position: int
     op: Op
     attributes: tuple
     product: Op
+    portable: bool = False
 
 
 def argument_names(function: Callable) -> tuple[str, ...]:

@@ -299,3 +299,43 @@ def test_other_processes_write_the_same_bytes(tmp_path: Path) -> None:
     names = sorted(path.name for path in folders[0].iterdir())
     assert names == sorted(path.name for path in folders[1].iterdir()) and "net.py" in names
     assert all((folders[0] / name).read_bytes() == (folders[1] / name).read_bytes() for name in names)
+
+
+def test_embedded_weights_of_convolutions_are_transformed_ahead(tmp_path: Path) -> None:
+    """For speed, where Winograd's method pays on every processor; results are those of `numod.compile`."""
+    net, x = (
+        nn.Sequential(nn.Conv2d(32, 32, 3, padding=1), nn.ReLU(), nn.Conv2d(32, 8, 1)).eval(),
+        torch.randn(1, 32, 16, 16),
+    )
+    program = export(net, (x,))
+    plain = sum(tensor.numel() for tensor in net.parameters()) * 4
+    taps = 16 * 2 * (16 * 32 + 16) * 4
+    assert aot_compile(program, tmp_path / "speed").weights_bytes == plain + taps
+    for changed in ({"weights": "file"}, {"optimize": "size"}, {"targets": ("cortex-m4",)}):
+        assert aot_compile(program, tmp_path / "plain", **changed).weights_bytes == plain
+    native, compiled = torch.export.load_native(tmp_path / "speed"), torch.compile(net)
+    with torch.no_grad():
+        assert torch.tensor(native.run(x.numpy())).equal(compiled(x))
+        x[0, 0, 0, 0] = torch.inf  # computed by the definition, which reads the weight itself
+        assert torch.tensor(native.run(x.numpy())).isnan().equal(compiled(x).isnan())
+
+
+def test_a_trained_weight_is_not_transformed_ahead(tmp_path: Path) -> None:
+    net, x = nn.Conv2d(32, 32, 3, padding=1), torch.randn(1, 32, 16, 16)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+
+    def step(x: torch.Tensor) -> torch.Tensor:
+        optimizer.zero_grad()
+        loss = net(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    programs = {"predict": export(net, (x,)), "step": export(step, (x,))}
+    aot_compile(programs, tmp_path)
+    native = torch.export.load_native(tmp_path)
+    before = native.predict(x.numpy())
+    native.step(x.numpy())
+    step(x)
+    expected = net(x).detach().numpy()
+    assert np.abs(native.predict(x.numpy()) - expected).max() < 1e-5 < np.abs(before - expected).max()

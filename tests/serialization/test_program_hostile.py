@@ -19,8 +19,10 @@ import pytest
 import hostile
 import numod
 import numod as torch
+from numod.device.layout import layout
 from numod.graph import Executable
 from numod.graph import trace
+from numod.graph.passes.freezing import with_transformed_weights
 from numod.nn import functional as F
 from numod.ops import contract
 from numod.ops.op import Op
@@ -42,7 +44,7 @@ def check(content: bytes, folder: Path) -> bool:
         program = load_program(path)
     except (ValueError, CheckpointError):
         return False
-    if sum(layout.size for layout in program.layouts.values()) <= MOST:
+    if sum(value_layout.size for value_layout in program.layouts.values()) <= MOST:
         try:
             program(*hostile.inputs_for(program))
         except RUN_ERRORS as error:
@@ -307,6 +309,26 @@ def test_errors_name_the_invalid_part(case: str, tmp_path: Path) -> None:
     function, inputs, change, message = REFUSED[case]
     with pytest.raises(ValueError, match=message):
         changed(function, inputs, change, tmp_path)()
+
+
+@pytest.mark.parametrize("case", ["fewer taps", "a stride"])
+def test_transformed_weights_fit_their_convolution(case: str, tmp_path: Path) -> None:
+    weight, x = numod.randn(32, 32, 3, 3), numod.randn(1, 32, 16, 16)
+    with numod.no_grad():
+        program = with_transformed_weights(trace(lambda x: F.conv2d(x, weight, padding=1), x))
+    (step,) = program.steps
+    save_program(program, tmp_path / "p")
+    assert load_program(tmp_path / "p")(x).equal(F.conv2d(x, weight, padding=1))
+    if case == "a stride":
+        step.attributes = ((2, 2), *step.attributes[1:])
+        program.layouts[step.results[0]] = layout((1, 32, 8, 8), numod.float32, x.device)
+    else:
+        program.held[step.inputs[2]] = numod.randn(16)
+        program.layouts[step.inputs[2]] = layout((16,), numod.float32, x.device)
+    save_program(program, tmp_path / "p")
+    message = "must fit Winograd's method" if case == "a stride" else "taps must have 16896 elements, got 16"
+    with pytest.raises(ValueError, match=message):
+        load_program(tmp_path / "p")
 
 
 def test_a_lines_name_is_only_shown(tmp_path: Path) -> None:

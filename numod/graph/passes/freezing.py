@@ -61,7 +61,17 @@ def freeze(program: Program, sparsity: bool = False) -> tuple[Program, list[Froz
 
     The program must come from `simplify`. With `sparsity`, weights may be packed without their zeros.
     """
-    return compute_constants(_with_packed_weights(program, sparsity))
+    return compute_constants(_with_packed_weights(program, sparsity)[0])
+
+
+def with_transformed_weights(program: Program) -> Program:
+    """The program with held weights packed, where every processor would pack them, in the same format."""
+    packed, values = _with_packed_weights(program, False, portable=True)
+    constants = _constants(packed)
+    result = copied(packed, [step for step in packed.steps if values.isdisjoint(getattr(step, "results", ()))])
+    weights = {value: _frozen_value(packed, value, constants).tensor for value in values}
+    result.held = {**program.held, **weights}
+    return result
 
 
 def with_constants(program: Program, variable: Container[Value] = ()) -> Program:
@@ -124,8 +134,12 @@ def _costs_nothing(step: Step) -> bool:
     return step.op.is_view or step.op is table.fill
 
 
-def _with_packed_weights(program: Program, sparsity: bool) -> Program:
-    """The program with separate steps that pack weights, for products whose kernels read packed weights."""
+def _with_packed_weights(program: Program, sparsity: bool, portable: bool = False) -> tuple[Program, set[Value]]:
+    """(the program with separate steps that pack weights, for products whose kernels read packed weights; the results
+    of these steps).
+
+    `portable`: only held weights, in formats that do not depend on the processor.
+    """
     constants, program = _constants(program), copied(program, program.steps)
     packed: dict[tuple, Value] = {}
     steps: list[Step | Check] = []
@@ -135,7 +149,8 @@ def _with_packed_weights(program: Program, sparsity: bool) -> Program:
             if is_pure(step) and not _is_constant(step, constants)
             else None
         )
-        if packing is not None and step.inputs[packing.position] in constants:
+        allowed = not portable or (packing and packing.portable and step.inputs[packing.position] in program.held)
+        if packing is not None and allowed and step.inputs[packing.position] in constants:
             key = packing.op, packing.attributes, step.inputs[packing.position]
             if key not in packed:
                 packed[key] = value = Value(max(layout.number for layout in program.layouts) + 1)
@@ -146,7 +161,7 @@ def _with_packed_weights(program: Program, sparsity: bool) -> Program:
             )
         steps.append(step)
     program.steps = steps
-    return program
+    return program, set(packed.values())
 
 
 def _packing(program: Program, step: Step, constants: set[Value], sparsity: bool) -> Packing | None:

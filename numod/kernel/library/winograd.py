@@ -17,7 +17,7 @@ from ..registers.primitives.images import (
     transform_pixels,
     transform_taps,
 )
-from ..registers.primitives.tiles import column1, column2, column3, copy_line
+from ..registers.primitives.tiles import column2, column3, copy_line, tall_column1
 from ..scalar import scalar, shared_scalar
 from .planes import load_transposed
 
@@ -119,7 +119,8 @@ def multiply_tiles(
                     accumulate + k,
                     address_of(tiles) + (tiles_at + component * tiles_step + k * columns + column) * size,
                 )
-                for row in range(0, features, rows):
+                # one vector has so few sums that each would wait for its last addition
+                for row in range(0, features, 2 * rows if vectors == 1 else rows):
                     a, target = (
                         address_of(taps) + (taps_at + (4 * i + j) * taps_step + k * features + row) * size,
                         products_at + component * step + row * columns + column,
@@ -129,7 +130,7 @@ def multiply_tiles(
                     elif vectors == 2:
                         column2(a, features, b, columns, products, target, columns, steps, add)
                     else:
-                        column1(a, features, b, columns, products, target, columns, steps, add)
+                        tall_column1(a, features, b, columns, products, target, columns, steps, add)
             column += vectors * lanes
 
 

@@ -13,6 +13,7 @@ from .vectors import Writer, host, primitive
 
 VECTORS = 3  # width of a full tile: with 8 rows 24 sums in 32 registers, with 4 rows 12 in 16
 LINE = 8  # width of a tile of one row, in vectors
+_UNROLLED = 4  # steps of the depth that a tall tile takes at a time, so that addresses of rows are computed less often
 # prefetch distance in bytes: hardware prefetchers do not follow masked loads, which take up to four times as long
 # without it
 PREFETCH_BYTES = 512
@@ -27,6 +28,7 @@ def functions() -> dict[str, Callable]:
     tileN(a, a_row, a_step, b, b_step, c, c_at, c_row, depth, keep, valid, last): a and b are addresses. Element (i, k)
     of a is at a + i * a_row + k * a_step (in elements), row k of b at b + k * b_step, row i of c at c_at + i * c_row.
     columnN is tileN for a whose columns are contiguous (a_row is 1): it needs no registers for addresses of rows.
+    tall_column1 is column1 with twice as many rows.
     edgeN reads and writes only `valid` rows and `last` elements of a row's last vector (without `host().masks` it reads
     all of b's last vector).
 
@@ -66,6 +68,7 @@ def functions() -> dict[str, Callable]:
         add(f"column{vectors}", _COLUMN, functools.partial(_emit_column, rows, vectors), shared=True)
         for kind in ("shifted", "spread"):
             add(f"{kind}{vectors}", _INDIRECT, functools.partial(_emit_indirect, rows, vectors, kind))
+    add("tall_column1", _COLUMN, functools.partial(_emit_column, 2 * rows, 1), shared=True)
     add("tall1", _INDIRECT, functools.partial(_emit_indirect, 2 * rows, 1, "shifted"))
     for vectors in (1, 2, 4, LINE):
         add(f"line{vectors}", _INDIRECT, functools.partial(_emit_line, vectors))
@@ -186,19 +189,30 @@ def _sums(
     The rows of a begin at `starts`. `prefetch(k)` writes prefetches.
     """
 
-    def added(k: object, sums: list) -> list:
-        right, new = row(k), []
+    def added(ks: list, sums: list) -> list:
+        rights = [row(k) for k in ks]
         for start, totals in zip(starts, sums):
-            left = w.splat(w.element_at(start, (k, a_step)))
-            new.append([w.multiply_add(left, vector, total) for vector, total in zip(right, totals)])
-        return new
+            for k, right in zip(ks, rights):
+                left = w.splat(w.element_at(start, (k, a_step)))
+                totals = [w.multiply_add(left, vector, total) for vector, total in zip(right, totals)]
+            yield totals
 
     def step(k: object, sets: list) -> list:
         if prefetch:
             prefetch(k)
-        return [added(w.offset(k, number), sums) for number, sums in enumerate(sets)]
+        return [[*added([w.offset(k, number)], sums)] for number, sums in enumerate(sets)]
+
+    def unrolled(k: object, sets: list) -> list:
+        ks = [w.offset(k, number) for number in range(_UNROLLED)]
+        for step_k in ks:
+            prefetch(step_k)
+        return [[*added(ks, sets[0])]]
 
     zeros = [[w.zeros] * vectors] * rows
+    if prefetch and rows > host().rows:
+        rest = w.builder.and_(depth, w.number(_UNROLLED - 1))
+        sets = w.loop(0, rest, 1, [zeros], step)
+        return w.loop(rest, depth, _UNROLLED, sets, unrolled)[0]
     if not prefetch or vectors * rows > host().rows:
         return w.loop(0, depth, 1, [zeros], step)[0]
     # each of so few sums would wait for its last addition: two sets of sums, for even and odd k

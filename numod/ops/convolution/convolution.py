@@ -25,9 +25,10 @@ from .depthwise import planes_launcher, prefers_planes
 from .direct import forward_direct, geometry, input_direct, launcher, weight_direct
 from .implicit_gemm import grid_launcher, flipped_launcher
 from .pointwise_1x1 import product_launcher
-from .winograd import fits_winograd, weight_transformer, winograd_launcher
+from .winograd import fits_winograd, transformed_size, weight_transformer, winograd_launcher
 
 _MANY_IMAGES = 64  # for which the method is chosen in a plan for all sizes
+_LANES = (4, 8, 16)  # elements of float32 in the vector registers of processors
 _FEW_WEIGHTS = 1 << 15  # size of a weight of single taps up to which it is transposed for the input's gradient
 
 
@@ -64,8 +65,8 @@ class Convolution(Op):
         tensors = {"x": "x[n c *s]", "weight": "weight[o i *k]", "d_out": "d_out[m p *t]"}
         first, second = self.inputs[:2]
         return (
-            f"{tensors[first]} {tensors[second]}; stride=1..^{tensors[first][-2]} padding=0..^* dilation=1..^* "
-            "groups=1.. shape=0..^*?"
+            f"{tensors[first]} {tensors[second]}{' taps[r]' if len(self.inputs) > 2 else ''}; "
+            f"stride=1..^{tensors[first][-2]} padding=0..^* dilation=1..^* groups=1.. shape=0..^*?"
         )
 
     def check(self, arguments: tuple, attributes: tuple, sizes: dict) -> str | None:
@@ -75,7 +76,7 @@ class Convolution(Op):
         if (
             not 3 <= rank <= 5
             or any(len(entries) != rank - 2 for entries in (padding, dilation))
-            or any(argument.ndim != rank for argument in arguments)
+            or any(argument.ndim != rank for argument in arguments[:2])
         ):
             return (
                 f"inputs must have 3 to 5 dimensions and attributes one entry for each spatial one, got {rank}, "
@@ -83,7 +84,7 @@ class Convolution(Op):
             )
         if (shape is None and self.inputs[0] != "x") or (shape is not None and len(shape) != rank):
             return f"attribute 'shape' must have {rank} sizes, got {shape}"
-        x, weight, result = self.shapes(*arguments, attributes)
+        x, weight, result = self.shapes(*arguments[:2], attributes)
         counts_fit = x[0] == result[0] and weight[0] == result[1] and weight[1] * groups == x[1]
         if (
             not counts_fit
@@ -155,8 +156,12 @@ class Convolution(Op):
             return flipped_launcher(out, x, weight, result, attributes[:4], work), ()
         return grid_launcher(self.name, out, numbers, weight, attributes[:4], work, epilogue), ()
 
-    def _prefers_winograd(self, out: Layout, x: tuple, weight: tuple, result: tuple, attributes: tuple) -> bool:
+    def _prefers_winograd(
+        self, out: Layout, x: tuple, weight: tuple, result: tuple, attributes: tuple, lanes: int | None = None
+    ) -> bool:
         """Whether Winograd's method is expected to take at least 10 % less time than direct products.
+
+        `lanes`: elements of a vector register; None: this processor's.
 
         The unit is a vector of products of one channel and feature: 16 per tile of four outputs instead of 36. Measured
         transforms: 9 for a weight, 60 for a vector of tiles. For the weight's gradient it always pays.
@@ -165,7 +170,8 @@ class Convolution(Op):
             return False
         if self is convolution_weight:
             return prod(result[2:]) > 1
-        lanes, (images, _, height, width) = tiles.host().lanes(out.storage.itemsize), out.shape
+        images, _, height, width = out.shape
+        lanes = tiles.host().lanes(out.storage.itemsize) if lanes is None else lanes
         images = max(images, _MANY_IMAGES) if for_all_sizes.get() else images
         rows, columns = images * -(-height // 2), -(-width // 2)
         transforms = 9 + rows * -(-columns // lanes) * (60 / weight[0] + 60 / weight[1])
@@ -176,10 +182,11 @@ class Convolution(Op):
         first, second = arguments
         x, weight, result = self.shapes(first, second, attributes)
         supported = self is convolution and first.device.type == "cpu" and 0 not in (*x, *weight, *result)
-        packs = supported and self._prefers_winograd(
-            layout(result, first.dtype, first.device), x, weight, result, attributes[:4]
-        )
-        return Packing(1, winograd_weight, (), winograd_convolution) if packs else None
+        problem = layout(result, first.dtype, first.device), x, weight, result, attributes[:4]
+        if not supported or not self._prefers_winograd(*problem):
+            return None
+        portable = all(self._prefers_winograd(*problem, lanes) for lanes in _LANES)
+        return Packing(1, winograd_weight, (), winograd_convolution, portable)
 
     def with_epilogue(
         self,
@@ -216,7 +223,7 @@ class Convolution(Op):
 
 
 class WinogradWeight(Op):
-    """A weight transformed for Winograd's method, ahead of the convolutions. The format depends on the processor."""
+    """A weight transformed for Winograd's method, ahead of the convolutions."""
 
     inputs = ("weight",)
     differentiable = portable = False
@@ -228,9 +235,27 @@ class WinogradWeight(Op):
 
 
 class WinogradConvolution(Convolution):
-    """`convolution` with a third input, the weight transformed by `winograd_weight`."""
+    """`convolution` with a third input, the weight transformed by `winograd_weight`.
 
-    differentiable = portable = False
+    Programs that are compiled ahead of time have it.
+    """
+
+    differentiable = False
+
+    def check(self, arguments: tuple, attributes: tuple, sizes: dict) -> str | None:
+        """See `Op.check`."""
+        error = super().check(arguments, attributes, sizes)
+        if error is not None:
+            return error
+        first, second, taps = arguments
+        x, weight, result = self.shapes(first, second, attributes)
+        out = layout(result, first.dtype, first.device)
+        valid = first.device.type == "cpu" and 0 not in (*x, *weight, *result)
+        if not valid or not fits_winograd(x, weight, out, attributes[:4]):
+            return f"x {x}, weight {weight} and result {result} must fit Winograd's method for float32 on a CPU"
+        if taps.size != transformed_size(*weight[:2]):
+            return f"taps must have {transformed_size(*weight[:2])} elements, got {taps.size}"
+        return None
 
     def prepack(self, arguments: tuple, attributes: tuple) -> None:
         """None: the weight is packed already."""

@@ -36,6 +36,7 @@ _TASK_TILES_SIZE = 1 << 17  # elements of the transformed tiles of a task: they 
 # least number of channels times features
 _ALL_TILES_MAX_SIZE, _ALL_TILES_MIN_WEIGHT = 1 << 20, 1 << 15
 _FEATURES_PER_STEP = 16  # features computed at a time
+_TAPS_PADDING = 16  # elements between the components of transformed kernels: whole pages would share lines of the cache
 _PRODUCTS_PER_SUM = 32  # products that are summed before they are added to the total: short sums have small errors
 _TILES_PER_SUM = 96  # approximate number of tiles that are summed at a time for the gradient of a weight
 # elements of the transformed tiles that threads prepare before they multiply them; starting threads more often would
@@ -239,6 +240,11 @@ def transform_weight(weight, taps, blocks, channels, taps_step, *, FEATURES, LAN
         )  # fmt: skip
 
 
+def transformed_size(features: int, channels: int) -> int:
+    """How many elements a transformed weight has."""
+    return 16 * (features // _FEATURES_PER_STEP) * _taps_step(channels)
+
+
 def weight_transformer(weight: Layout) -> tuple[Callable, tuple, int]:
     """(launcher, constants, size of the result) of the kernel that transforms a weight ahead of convolutions."""
     features, channels = weight.shape[:2]
@@ -252,7 +258,7 @@ def weight_transformer(weight: Layout) -> tuple[Callable, tuple, int]:
         weight.dtype,
         weight.size * 8,
     )
-    return run, (blocks, channels, taps_step), 16 * blocks * taps_step
+    return run, (blocks, channels, taps_step), transformed_size(features, channels)
 
 
 def winograd_launcher(
@@ -403,7 +409,8 @@ def _plan_of_weight_gradient(
 
 
 def _taps_step(channels: int) -> int:
-    return _FEATURES_PER_STEP * channels + _lanes()
+    """The step does not depend on the processor, so that transformed weights can be written to files."""
+    return _FEATURES_PER_STEP * channels + _TAPS_PADDING
 
 
 def _lanes() -> int:

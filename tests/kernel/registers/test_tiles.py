@@ -58,7 +58,23 @@ def test_a_tile_of_columns_is_a_product(dtype, vectors, depth, keep):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("depth", [0, 1, 37])
+@pytest.mark.parametrize("keep", [0, 1])
+def test_a_tall_tile_of_columns_has_twice_the_rows(dtype, keep):
+    rows, columns, depth = 2 * tiles.host().rows, tiles.host().lanes(SIZE[dtype]), 9
+    rng = np.random.default_rng(0)
+    a, b, c = (
+        rng.standard_normal(shape).astype(dtype)
+        for shape in ((depth, rows + 2), (depth, columns + 3), (rows + 1, columns + 1))
+    )
+    expected = c.copy()
+    expected[:rows, :columns] = keep * c[:rows, :columns] + a[:, :rows].T @ b[:, :columns]
+    text = f"tall_column1(address_of(x0), {rows + 2}, address_of(x1), {columns + 3}, x2, 0, {columns + 1}, {depth}, {keep})"
+    _run(text, "tall_column", f"{dtype}[], {dtype}[], {dtype}[]", (a.ravel(), b.ravel(), c.reshape(-1)))
+    np.testing.assert_allclose(c, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("depth", [0, 1, 37, 40])
 def test_a_tall_tile_reads_the_rows_of_b_that_a_table_names(dtype, depth):
     rows, columns, rng = 2 * tiles.host().rows, tiles.host().lanes(SIZE[dtype]), np.random.default_rng(0)
     a, b, c = (

@@ -77,15 +77,16 @@ def _tile(vectors):
 tile1, tile2, tile3 = map(_tile, (1, 2, 3))
 
 
-def _column(vectors):
+def _column(vectors, height=1):
     def column(a, a_step, b, b_step, c, c_at, c_row, depth, keep):
-        """A tile of whose a each column is contiguous."""
-        _tile(vectors)(a, 1, a_step, b, b_step, c, c_at, c_row, depth, keep, host().rows, 0)
+        """A tile of `height` times the usual rows, of whose a each column is contiguous."""
+        _tile(vectors)(a, 1, a_step, b, b_step, c, c_at, c_row, depth, keep, height * host().rows, 0)
 
     return column
 
 
 column1, column2, column3 = map(_column, (1, 2, 3))
+tall_column1 = _column(1, 2)
 
 
 def _panel_tile(rows, vectors):
