@@ -14,6 +14,7 @@ import pytest
 
 import numod
 from numod import nn
+from numod.utils import batch
 from numod.utils.batch import predict, stream
 
 
@@ -44,6 +45,28 @@ def test_arrays_and_folders(tmp_path) -> None:
     np.save(tmp_path / "9.npy", x[:2])
     with pytest.raises(ValueError, match=r"9.npy has the shape \(2, 4\)"):
         predict(model, str(tmp_path))
+
+
+def test_a_file_of_an_array_is_mapped(tmp_path) -> None:
+    model, x = network(), examples()
+    np.save(tmp_path / "examples.npy", x)
+    for source in (tmp_path / "examples.npy", str(tmp_path / "examples.npy")):
+        assert numod.equal(predict(model, source, batch_size=40), predict(model, x, batch_size=40))
+    predict(lambda batch: batch.zero_(), tmp_path / "examples.npy")
+    assert np.array_equal(np.load(tmp_path / "examples.npy"), x)  # its own copy was written
+
+
+def test_parts_of_mapped_files(tmp_path) -> None:
+    x = examples()
+    np.save(tmp_path / "examples.npy", x)
+    mapped = np.load(tmp_path / "examples.npy", mmap_mode="r")
+    for part in (mapped, mapped[20:], mapped[20:90][10:15], mapped[-1:], mapped.reshape(75, 8)[3:]):
+        array = batch._in_file(part)
+        assert array.path == str(tmp_path / "examples.npy") and not array.temporary
+        assert np.array_equal(array.open(), part) and type(array.open()) is np.ndarray
+    copied = np.load(tmp_path / "examples.npy", mmap_mode="c")
+    for other in (mapped[:, 1:], mapped[:0], mapped + 0, mapped[::2], copied, x):
+        assert batch._in_file(other) is None
 
 
 def test_arguments(tmp_path) -> None:
@@ -101,7 +124,7 @@ def test_pools() -> None:
 @pytest.fixture(scope="module")
 def client():
     distributed = pytest.importorskip("distributed", reason='needs Dask: pip install -e ".[dask]"')
-    cluster = distributed.LocalCluster(2, threads_per_worker=1, dashboard_address=None)
+    cluster = distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None)
     with cluster, distributed.Client(cluster) as made:
         yield made
 
@@ -132,6 +155,44 @@ def test_sources_on_dask(client, tmp_path) -> None:
         assert numod.allclose(predict(model, source, batch_size=20), expected), type(source)
     exported = numod.export.export(model, (numod.ones(50, 4),)).module()
     assert numod.allclose(predict(exported, x, client, batch_size=50), expected)
+
+
+@pytest.mark.mpi
+def test_arrays_do_not_travel_to_workers_that_can_read_them(client, tmp_path, monkeypatch) -> None:
+    x, opened = np.random.default_rng(0).normal(size=(400, 1000)).astype(np.float32), []
+    monkeypatch.setattr(batch.tempfile, "tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    np.save(tmp_path / "examples.npy", x)
+    mapped = np.load(tmp_path / "examples.npy", mmap_mode="r")
+    submit = client.submit
+
+    def submitted(function, *arguments, **options):
+        opened.append([argument for argument in arguments if isinstance(argument, (np.ndarray, batch._Mapped))])
+        return submit(function, *arguments, **options)
+
+    monkeypatch.setattr(client, "submit", submitted)
+    for source, temporary in (
+        (x, True),
+        (x[::2], True),
+        (x.reshape(1000, 400).T, True),
+        (numod.from_numpy(x), True),
+        (mapped, False),
+        (mapped[100:], False),
+        (tmp_path / "examples.npy", False),
+    ):
+        opened.clear()
+        result = predict(nn.Identity(), source, client, batch_size=20)
+        assert np.array_equal(result.numpy(), x if isinstance(source, os.PathLike) else np.asarray(source))
+        assert len(opened) >= 8, "two workers have too few tasks"
+        assert all(isinstance(a, batch._Mapped) and a.temporary is temporary for (a,) in opened), source
+        assert not os.listdir(tmp_path / "temporary")
+    # workers that do not see the file, and an array that is not worth one, get it from Dask
+    opened.clear()
+    monkeypatch.setattr(client, "run", lambda function, path: {"a": True, "b": False})
+    assert np.array_equal(predict(nn.Identity(), mapped, client, batch_size=20).numpy(), x)
+    assert all(isinstance(a, np.ndarray) for (a,) in opened)
+    monkeypatch.undo()
+    assert np.array_equal(predict(nn.Identity(), x[:4, :4], client).numpy(), x[:4, :4])
 
 
 @pytest.mark.mpi
