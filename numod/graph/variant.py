@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from .compile import Compiled
 
 CHANGE_LIMIT = 8  # calls that change Python in different ways, or additions of state, after which recording stops
+UNFINISHED_LIMIT = 4  # recordings in a row that were not finished, after which recording stops
 _PACKAGE = str(Path(__file__).parent.parent)
 _lazy_scalars_in_places = CallLock()  # recordings that put lazy scalars where other functions may read them
 
@@ -73,6 +74,7 @@ class Variant:
         self.versions = Versions(compiled.settings, recorded, state is not None)
         self.refused = ""  # why nothing more is recorded
         self.changes = _Changes()
+        self.unfinished = 0  # recordings in a row that were not finished
         self.wrapped, self.excluded = compiled.function, frozenset()
         for adapter in filter(None, (numbers, state)):
             self.excluded |= adapter.excluded
@@ -203,9 +205,24 @@ class Variant:
                 self.versions.keep_form(miss.key, recording.version.executable.section.form_at_other_sizes(form))
             self.changes.clear()
             compiled.note_recorded(self)
+            self.unfinished = 0
         elif recording.change is not None:
             self._handle_change(miss.key, recording.change, recording.places)
+        elif not recording.refused:
+            self._note_unfinished()
         return recording.outputs
+
+    def _note_unfinished(self) -> None:
+        """A recording could not be finished, but a later one might be. Stop after many in a row."""
+        self.unfinished += 1
+        if self.unfinished >= UNFINISHED_LIMIT:
+            why = (
+                f"compile: {self.compiled.name} passes one of its arguments to an optimizer, as a learning rate, which "
+                "a compiled function cannot repeat; assign it to param_groups before the call"
+            )
+            if self.compiled.settings.fullgraph and self.numbers is None:
+                raise CannotRepeat(why)
+            self._stop_recording(why)
 
     def _limit_message(self, limit: LimitReached) -> str:
         hint = ""
