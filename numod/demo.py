@@ -167,6 +167,11 @@ def _check_device(device: str, parser: argparse.ArgumentParser) -> None:
 
 
 def _check_saving(network: Network, images: Tensor, predicted: Tensor, device: str) -> None:
+    try:
+        tempfile.gettempdir()
+    except FileNotFoundError:
+        print("not saved: no folder for temporary files can be written (TMPDIR)\n")
+        return
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "digits.safetensors"
         other = save_and_reload(network, path, device)

@@ -16,7 +16,7 @@ import numod
 import numod.nn.functional as F
 from numod import Tensor, nn, optim
 from numod.device import target
-from numod.kernel import packs, store
+from numod.kernel import packs, store, trust
 from numod.utils.data import DataLoader, TensorDataset
 
 OPTIMIZERS: tuple[Callable, ...] = (
@@ -340,9 +340,26 @@ def build(path: str, levels: Sequence[str] = (), report: Callable[[str], None] =
     parent = os.path.dirname(os.path.abspath(path))
     if not os.path.isdir(parent):
         raise ValueError(f"there is no folder {parent}")
+    _check_writable(parent)
     with tempfile.TemporaryDirectory() as folder:
         entries = {level: _compiled(level, os.path.join(folder, level), report) for level in levels}
         return packs.write(path, entries)
+
+
+def _check_writable(folder: str) -> None:
+    """Raise ValueError, before minutes of compiling, if no pack can be written or used there."""
+    try:
+        trust.Folder(folder).close()
+    except trust.Untrusted as error:
+        raise ValueError(f"a pack in {folder} would not be used, since {error}; choose a folder of your own") from None
+    if not os.access(folder, os.W_OK):
+        raise ValueError(f"{folder} cannot be written; choose a folder that can")
+    try:
+        tempfile.gettempdir()
+    except FileNotFoundError:
+        raise ValueError(
+            "no folder for temporary files can be written; set TMPDIR, or build the pack where the image is built"
+        ) from None
 
 
 def runnable() -> list[str]:

@@ -142,6 +142,213 @@ def test_private_names_that_model_files_import(tmp_path) -> None:
     assert nn.init._no_grad_normal_(weight, 50.0, 1.0).min() > 0
 
 
+def test_private_names_of_layers_attention_and_pruning() -> None:
+    import numod.nn.functional as F
+    from numod import _C
+    from numod._C._nn import _parse_to, gelu
+    from numod.autograd.grad_mode import _DecoratorContextManager
+    from numod.fx.graph_module import _CodeOnlyModule, _copy_attr
+    from numod.fx.proxy import Proxy, TraceError  # noqa: F401
+    from numod.nn.functional import _canonical_mask, _in_projection, _in_projection_packed, _mha_shape_check
+    from numod.nn.functional import _Reduction, _get_softmax_dim, _pair, _verify_batch_size, has_torch_function
+    from numod.nn.modules.conv import _ConvTransposeMixin, _pair as pair_of_conv, _reverse_repeat_tuple
+    from numod.nn.modules.module import _addindent, _global_forward_hooks, register_module_forward_hook
+    from numod.nn.modules.normalization import _shape_t
+    from numod.nn.modules.padding import _ntuple  # noqa: F401
+    from numod.nn.modules.pooling import _MaxUnpoolNd, _size_2_t, _triple
+    from numod.nn.parallel._functions import Scatter
+    from numod.nn.utils.prune import _compute_nparams_toprune, _validate_pruning_amount, _validate_pruning_amount_init
+
+    assert F.torch is numod and F.Tensor is numod.Tensor and _Reduction is nn._reduction and F.linear is not None
+    with pytest.raises(AttributeError, match="has no attribute 'max_pol2d'"):
+        getattr(F, "max_pol2d")  # noqa: B009
+    assert (
+        not has_torch_function((numod.ones(1),)) and _pair(2) == pair_of_conv(2) == (2, 2) and _triple(1) == (1, 1, 1)
+    )
+    assert _reverse_repeat_tuple((1, 2), 2) == (2, 2, 1, 1) and _addindent("a\nb", 2) == "a\n  b"
+    assert _parse_to("cpu", numod.float64) == _C._nn._parse_to("cpu", numod.float64) and gelu is F.gelu
+    assert isinstance(nn.ConvTranspose2d(1, 1, 2), _ConvTransposeMixin) and isinstance(nn.MaxUnpool2d(2), _MaxUnpoolNd)
+    assert isinstance(2, _shape_t) and isinstance((2, 2), tuple) and _size_2_t is not None
+    assert isinstance(numod.inference_mode(), _DecoratorContextManager) and issubclass(
+        numod.no_grad, _DecoratorContextManager
+    )
+
+    seen = []
+    with_hook = register_module_forward_hook(lambda module, inputs, output: seen.append(type(module)))
+    assert len(_global_forward_hooks) == 1
+    nn.Identity()(numod.ones(1))
+    with_hook.remove()
+    assert seen == [nn.Identity] and not _global_forward_hooks
+
+    q, k, w, b = numod.randn(3, 2, 4), numod.randn(5, 2, 4), numod.randn(12, 4), numod.randn(12)
+    together, apart = _in_projection_packed(q, q, q, w, b), _in_projection_packed(q, q.clone(), q.clone(), w, b)
+    assert all(numod.allclose(x, y) and x.is_contiguous() for x, y in zip(together, apart))
+    parts = _in_projection(q, k, k, *w.chunk(3), *b.chunk(3))
+    assert all(numod.allclose(x, y) for x, y in zip(parts, _in_projection_packed(q, k, k, w, b)))
+    with pytest.raises(AssertionError, match=r"expecting key weights shape of \(4, 4\)"):
+        _in_projection(q, k, k, w[:4], w[:4, :2], w[:4])
+    assert _mha_shape_check(q, k, k, None, None, 2) and not _mha_shape_check(q[:, 0], k[:, 0], k[:, 0], None, None, 2)
+    with pytest.raises(AssertionError, match="to be 3-D but found 2-D and 3-D"):
+        _mha_shape_check(q, k[0], k, None, None, 2)
+    mask = _canonical_mask(numod.tensor([True, False]), "mask", None, "other", numod.float64)
+    assert mask.tolist() == [float("-inf"), 0.0] and mask.dtype is numod.float64
+    with pytest.raises(AssertionError, match="only bool and floating types of mask"):
+        _canonical_mask(numod.tensor([1]), "mask", None, "other", numod.float32)
+    with pytest.warns(UserWarning, match="Implicit dimension choice for softmax"):
+        assert _get_softmax_dim("softmax", 3, 2) == 0
+    _verify_batch_size([1, 3, 2])
+    with pytest.raises(ValueError, match="Expected more than 1 value per channel"):
+        _verify_batch_size([1, 3, 1])
+    weight = numod.full((2, 2), 3.0)
+    F._no_grad_embedding_renorm_(weight, numod.tensor([[1]]), 1.0, 2.0)
+    assert weight[0].tolist() == [3, 3] and abs(weight[1].norm().item() - 1) < 1e-5
+
+    assert (_compute_nparams_toprune(0.5, 7), _compute_nparams_toprune(3, 7)) == (round(3.5), 3)
+    with pytest.raises(ValueError, match="smaller than the number of parameters to prune=2"):
+        _validate_pruning_amount(3, 2)
+    with pytest.raises(TypeError, match="Must be int or float"):
+        _validate_pruning_amount_init("many")
+    for absent in (Scatter, _CodeOnlyModule, _copy_attr):
+        with pytest.raises(NotImplementedError, match="numod has no"):
+            absent()
+
+
+def test_private_names_of_loaders_trees_and_schedules() -> None:
+    from numod import optim
+    from numod._functorch.eager_transforms import grad
+    from numod._utils import _element_size, _import_dotted_name, _rebuild_parameter
+    from numod.nn.parallel import data_parallel, gather, parallel_apply, replicate
+    from numod.nn.parallel.scatter_gather import scatter_kwargs
+    from numod.optim.lr_scheduler import _enable_get_lr_call, _warn_get_lr_called_within_step
+    from numod.optim.optimizer import _get_scalar_dtype, _to_scalar, _view_as_real
+    from numod.utils import _pytree as trees
+    from numod.utils._foreach_utils import _group_tensors_by_device_and_dtype, _has_foreach_support
+    from numod.utils._triton import has_triton
+    from numod.utils.data import IterableDataset, TensorDataset, default_collate
+    from numod.utils.data._utils.fetch import _MapDatasetFetcher
+    from numod.utils.data._utils.pin_memory import pin_memory
+    from numod.utils.data.dataloader import _DatasetKind, _InfiniteConstantSampler, _utils
+
+    class Stream(IterableDataset):
+        def __iter__(self):
+            return iter(range(3))
+
+    rows = TensorDataset(numod.arange(4))
+    assert _DatasetKind.create_fetcher(_DatasetKind.Map, rows, True, default_collate, False).fetch([3, 1])[
+        0
+    ].tolist() == [3, 1]
+    assert _MapDatasetFetcher(rows, False, lambda sample: sample[0].item(), False).fetch(2) == 2
+    stream = _DatasetKind.create_fetcher(_DatasetKind.Iterable, Stream(), True, default_collate, False)
+    assert [stream.fetch([None, None]).tolist(), stream.fetch([None, None]).tolist()] == [[0, 1], [2]]
+    with pytest.raises(StopIteration):
+        stream.fetch([None])
+    assert next(iter(_InfiniteConstantSampler())) is None and _utils.collate.default_collate is default_collate
+    assert pin_memory({"a": [1]}) == {"a": [1]}
+
+    tree = {"a": [1, 2], "b": (OrderedDict(c=3), namedtuple("P", "x")(4))}
+    paths_of = trees.tree_leaves_with_path(tree)
+    assert [trees.keystr(path) for path, _ in paths_of] == ["['a'][0]", "['a'][1]", "['b'][0]['c']", "['b'][1].x"]
+    assert all(trees.key_get(tree, path) == leaf for path, leaf in paths_of)
+    named_leaves = trees.tree_map_with_path(lambda path, x, y: (len(path), x + y), tree, tree)
+    assert named_leaves["b"][0]["c"] == (3, 6) and list(trees.tree_iter(tree)) == [1, 2, 3, 4]
+    assert trees.tree_flatten_with_path(tree)[0] == paths_of and trees.tree_map_(print, [], []) == []
+
+    groups = _group_tensors_by_device_and_dtype([[numod.ones(1), numod.ones(1).double(), numod.zeros(1)], []], True)
+    (floats, places), (_, others) = groups.values()
+    assert places == [0, 2] and others == [1] and floats[0][1].item() == 0 and floats[1] == []
+    assert _has_foreach_support([numod.ones(1)], numod.device("cpu")) and not has_triton()
+    complexes = [numod.tensor([1 + 2j])]
+    _view_as_real(complexes)
+    assert complexes[0].tolist() == [[1, 2]] and _to_scalar(numod.ones(1)).ndim == 0 and _to_scalar(2.0) == 2.0
+    assert _get_scalar_dtype() is numod.float32 and _element_size(numod.float64) == 8
+    assert _import_dotted_name("numod.nn.Linear") is nn.Linear and grad is numod.func.grad
+    assert isinstance(_rebuild_parameter(numod.ones(2), False, None), nn.Parameter)
+
+    class Halved(optim.lr_scheduler.LRScheduler):
+        def get_lr(self) -> list[float]:
+            _warn_get_lr_called_within_step(self)
+            return [group["lr"] / 2 for group in self.optimizer.param_groups]
+
+    schedule = Halved(optim.SGD([nn.Parameter(numod.ones(1))], lr=1.0))
+    with pytest.warns(UserWarning, match="please use `get_last_lr"):
+        schedule.get_lr()
+    with _enable_get_lr_call(schedule):
+        assert schedule.get_lr() == [0.25]
+
+    layer, x = nn.Linear(2, 3), numod.ones(4, 2)
+    assert numod.equal(data_parallel(layer, x), layer(x)) and replicate(layer, [0]) == [layer]
+    assert numod.equal(gather(parallel_apply([layer, layer], [x, (x,)]), 0), numod.cat([layer(x)] * 2))
+    joined = gather([{"a": numod.ones(()), "b": None}] * 2, 0)
+    assert joined["a"].tolist() == [1, 1] and joined["b"] is None
+    assert scatter_kwargs((x,), None, [0]) == (((x,),), ({},))
+    with pytest.raises(ValueError, match="replicate: numod uses one device, got 2"):
+        replicate(layer, [0, 1])
+    with pytest.raises(AssertionError, match="number of modules 1 is not equal"):
+        parallel_apply([layer], [x, x])
+
+
+_FAILING = """
+import os, signal, sys, time
+import numod.multiprocessing as mp
+
+def fail(number, how):
+    if number:
+        time.sleep(60)  # ended by the process that started it
+    if how == "raise":
+        raise ValueError("the reason")
+    os.kill(os.getpid(), signal.SIGKILL) if how == "signal" else os._exit(3)
+
+def square(number, results):
+    results.put(number**2)
+
+if __name__ == "__main__":
+    from numod.multiprocessing.spawn import ProcessContext, ProcessExitedException, ProcessRaisedException
+
+    for how, kind, text in (
+        ("raise", ProcessRaisedException, "-- Process 0 terminated with the following error"),
+        ("signal", ProcessExitedException, "process 0 terminated with signal SIGKILL"),
+        ("exit", ProcessExitedException, "process 0 terminated with exit code 3"),
+    ):
+        try:
+            mp.start_processes(fail, (how,), 2, start_method="fork")
+        except kind as error:
+            assert text in str(error) and error.error_index == 0 and error.error_pid > 0, error
+            assert how != "raise" or "ValueError: the reason" in str(error)
+        else:
+            raise AssertionError(how)
+    results = mp.get_context("spawn").SimpleQueue()
+    context = mp.spawn(square, (results,), 2, join=False)
+    assert isinstance(context, ProcessContext) and len(context.pids()) == 2
+    while not context.join(timeout=60):
+        continue
+    assert {results.get(), results.get()} == {0, 1}
+    print("done")
+"""
+
+
+def test_processes_fail_as_pytorchs(tmp_path) -> None:
+    """The error of the first that fails, at once: the others are ended."""
+    script = tmp_path / "failing.py"
+    script.write_text(_FAILING)
+    run = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=100)
+    assert run.stdout == "done\n", run.stderr
+
+
+def test_functions_keep_names_of_submodules() -> None:
+    code = """
+import sys, numod
+sys.modules["torch"] = numod
+import torch.multiprocessing.spawn
+import torch.multiprocessing as mp
+from torch.multiprocessing.spawn import ProcessException
+import numod.multiprocessing.spawn
+import torch._functorch.vmap, numod.nn.parallel.data_parallel
+assert not isinstance(numod.func.vmap, type(sys)) and not isinstance(numod.nn.parallel.data_parallel, type(sys))
+assert callable(mp.spawn) and mp.spawn is numod.multiprocessing.spawn and mp.ProcessException is ProcessException
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_forks_of_scripts_run_at_once() -> None:
     from numod import jit
 

@@ -8,10 +8,11 @@ import os
 import re
 import sys
 import tarfile
+import tempfile
 
 import pytest
 
-from numod import config, tools
+from numod import config, demo, tools
 from numod.__main__ import main
 from numod.device import threads
 from numod.kernel import cache, entry, packs, store, trust
@@ -178,6 +179,23 @@ def test_files_that_are_not_archives_are_refused(folder, capsys):
         assert main(["cache", "unpack", "wrong.tar.gz"]) == 2
     assert main(["cache", "unpack", "missing.tar.gz"]) == 2
     assert not list((folder / "kernels").iterdir())
+
+
+def test_a_pack_that_would_not_be_used_is_refused_before_it_is_compiled(folder, monkeypatch, capsys):
+    shared = folder / "shared"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    assert main(["cache", "build", "-o", str(shared / "kernels.pack")]) == 2
+    assert "would not be used, since other users can write to it" in capsys.readouterr().err
+
+    def none() -> str:
+        raise FileNotFoundError
+
+    monkeypatch.setattr(tempfile, "gettempdir", none)
+    assert main(["cache", "build", "-o", str(folder / "kernels.pack")]) == 2
+    assert "set TMPDIR" in capsys.readouterr().err
+    demo._check_saving(None, None, None, "cpu")
+    assert "not saved: no folder for temporary files" in capsys.readouterr().out
 
 
 def test_packs_and_the_limit_are_shown(folder, monkeypatch, capsys):

@@ -11,6 +11,7 @@ from .. import Tensor
 from ..linalg import (
     det, eigh, eigvalsh, inv, matrix_power, pinv, slogdet, svdvals,
 )  # fmt: skip
+from . import statistics
 from .common import Axis
 
 __all__ = [
@@ -64,8 +65,8 @@ def diagonal(x: Tensor, /, *, offset: int = 0) -> Tensor:
 
 
 def trace(x: Tensor, /, *, offset: int = 0, dtype: Any = None) -> Tensor:
-    """The sums of the diagonals of matrices."""
-    return numod.sum(diagonal(x, offset=offset), -1, dtype=dtype)
+    """The sums of the diagonals of matrices, in the dtype of `sum`."""
+    return statistics.sum(diagonal(x, offset=offset), axis=-1, dtype=dtype)
 
 
 def cholesky(x: Tensor, /, *, upper: bool = False) -> Tensor:

@@ -118,10 +118,11 @@ def grad(
             raise RuntimeError("One of the differentiated Tensors does not require grad")
     retain = create_graph if retain_graph is None else retain_graph
     gradients = _start_pass(outputs, grad_outputs, retain, create_graph, inputs, False)
-    if not (allow_unused or materialize_grads) and any(result is None for result in gradients):
+    unused = next((number for number, result in enumerate(gradients) if result is None), None)
+    if unused is not None and not (allow_unused or materialize_grads):
         raise RuntimeError(
-            "One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if "
-            "this is the desired behavior."
+            f"The differentiated Tensor at index {unused} appears to not have been used in the graph. Set "
+            "allow_unused=True if this is the desired behavior."
         )
     return tuple(
         _zeros(input, create_graph) if gradient is None and materialize_grads else gradient

@@ -38,11 +38,30 @@ def is_inference_mode_enabled() -> bool:
     return state.inference
 
 
-class _Mode:
-    """Sets the thread's state on entry and restores it on exit.
+class _DecoratorContextManager:
+    """A context manager whose objects are decorators too, under PyTorch's name, as a base class.
 
-    As a decorator, around every call (of a generator around every step).
+    Every call of a decorated function enters a copy (`clone`), and every step of a decorated generator does.
     """
+
+    def __call__(self, function: Function) -> Function:
+        if inspect.isgeneratorfunction(function):
+            return _around_steps(self, function)
+
+        @functools.wraps(function)
+        def wrapped(*arguments: object, **kwargs: object) -> object:
+            with self.clone():
+                return function(*arguments, **kwargs)
+
+        return wrapped
+
+    def clone(self) -> Self:
+        """A new context with the same setting, for nested and concurrent calls; here one without any."""
+        return type(self)()
+
+
+class _Mode(_DecoratorContextManager):
+    """Sets the thread's state on entry and restores it on exit."""
 
     enabled, inference = True, False
 
@@ -56,21 +75,6 @@ class _Mode:
     def __exit__(self, *exception: object) -> None:
         state.grad_enabled, state.inference = self._before
 
-    def _again(self) -> _Mode:
-        """A new context with the same setting, for nested and concurrent calls."""
-        return type(self)()
-
-    def __call__(self, function: Function) -> Function:
-        if inspect.isgeneratorfunction(function):
-            return _around_steps(self, function)
-
-        @functools.wraps(function)
-        def wrapped(*arguments: object, **kwargs: object) -> object:
-            with self._again():
-                return function(*arguments, **kwargs)
-
-        return wrapped
-
     @overload
     def __new__(cls, function: Function) -> Function: ...
     @overload
@@ -80,19 +84,19 @@ class _Mode:
         return self(function) if callable(function) else self
 
 
-def _around_steps(mode: _Mode, function: Callable) -> Callable:
+def _around_steps(mode: _DecoratorContextManager, function: Callable) -> Callable:
     @functools.wraps(function)
     def wrapped(*arguments: object, **kwargs: object) -> object:
         steps = function(*arguments, **kwargs)
         step = functools.partial(steps.send, None)
         try:
             while True:
-                with mode._again():
+                with mode.clone():
                     value = step()
                 try:
                     step = functools.partial(steps.send, (yield value))
                 except GeneratorExit:
-                    with mode._again():
+                    with mode.clone():
                         steps.close()
                     raise
                 except BaseException as error:  # thrown exceptions are passed to the generator
@@ -157,7 +161,7 @@ class set_grad_enabled(_Mode):
     def __enter__(self) -> None:
         self._set()
 
-    def _again(self) -> set_grad_enabled:
+    def clone(self) -> set_grad_enabled:
         return set_grad_enabled(self.enabled)
 
     def __call__(self, function: Function) -> Function:
@@ -211,5 +215,5 @@ class inference_mode(_Mode):
         state.grad_enabled, state.inference = not self.mode, self.mode
         type(state).special = True
 
-    def _again(self) -> inference_mode:
+    def clone(self) -> inference_mode:
         return inference_mode(self.mode)

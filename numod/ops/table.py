@@ -298,7 +298,7 @@ exp2 = pointwise(
     "exp2(x)",
     dx=lambda g, out: g * out * 0.6931471805599453,
     result="float",
-    complex=lambda x: exp(x * 0.6931471805599453),
+    complex="complex_exp2(x)",
 )
 expm1 = pointwise("expm1", "expm1(x)", dx=lambda g, x: g * exp(x), result="float", complex="complex_expm1(x)")
 log = pointwise("log", "log(x)", dx=lambda g, x: g / x, result="float", complex="complex_log(x)")

@@ -15,6 +15,8 @@ from ..core.listeners import listeners, notify_dropped, with_gradients
 from ..core.updates import apply_updates
 from ..core.tensor import Tensor
 from ..core.create.values import tensor
+from ..core.math.complexes import view_as_real
+from ..dtypes import dtype as DType, float32, float64, get_default_dtype
 from ..ops.update import Update
 from .hooks import Hooked, through
 from .hooks import (
@@ -66,6 +68,29 @@ def _get_value(x: Any) -> Any:
 def _stack_if_compiling(x: Any) -> Any:
     """Bias corrections as they are: PyTorch stacks them in compiled functions."""
     return x
+
+
+def _to_scalar(x: Any) -> Any:
+    """A tensor of one element without dimensions; a number unchanged."""
+    return x.squeeze() if isinstance(x, Tensor) and x.ndim else x
+
+
+def _get_scalar_dtype(is_fused: bool | None = None) -> DType:
+    """The dtype of the count of steps: float64 where that is the default dtype."""
+    return float64 if get_default_dtype() is float64 and not is_fused else float32
+
+
+def _view_as_real(params: list[Tensor], *state_and_grads: list[Tensor]) -> None:
+    """Replace complex tensors in lists by their views as pairs of real numbers."""
+    for k, param in enumerate(params):
+        if param.is_complex():
+            for tensors in (params, *state_and_grads):
+                tensors[k] = view_as_real(tensors[k])
+
+
+def _get_capturable_supported_devices(supports_xla: bool = True) -> list[str]:
+    """The devices for which copies of PyTorch's optimizers allow `capturable`."""
+    return ["cuda", "xpu", "hpu", "privateuseone", *["xla"] * supports_xla]
 
 
 class Optimizer(Hooked):

@@ -28,14 +28,18 @@ HOMES = {  # PyTorch's path -> numod's, both below numod
     "_dynamo.utils": "paths.compiler", "_dynamo._trace_wrapped_higher_order_op": "paths.compiler",
     "_dynamo.eval_frame": "paths.compiler", "__config__": "paths.configuration", "storage": "paths.storage",
     "_inductor": "paths.compiler", "_dynamo.config": "graph.config", "_inductor.config": "graph.config",
-    "jit.annotations": "paths.annotations", "_C": "paths.internal",
+    "jit.annotations": "paths.annotations", "_C": "paths.internal", "_C._nn": "paths.internal_nn",
+    "multiprocessing.spawn": "paths.spawn",
     "signal.windows": "paths.windows",
     **{f"optim.{name}": "optim.adaptive" for name in _ADAPTIVE}, "optim.adamw": "optim.adam", "_tensor": "core.tensor",
     "return_types": "core.return_types", "overrides": "core.overrides", "autograd.grad_mode": "autograd.modes",
     "autograd.anomaly_mode": "autograd.anomaly", "amp.grad_scaler": "amp.scaler", "cuda.nvtx": "profiler.ranges",
     "profiler.itt": "profiler.ranges", "profiler.profiler": "profiler", "autograd.profiler": "profiler.legacy",
     "autograd.profiler_util": "profiler.legacy",
-    **{f"nn.parallel.{name}": "nn.parallel" for name in ("data_parallel", "scatter_gather")},
+    **{
+        f"nn.parallel.{name}": "nn.parallel"
+        for name in ("data_parallel", "scatter_gather", "replicate", "parallel_apply", "comm")
+    },
     "distributed.optim": "optim.zero_redundancy", "distributed.distributed_c10d": "distributed",
     "distributed.optim.zero_redundancy_optimizer": "optim.zero_redundancy",
     **{
@@ -45,8 +49,9 @@ HOMES = {  # PyTorch's path -> numod's, both below numod
     "distributed.algorithms.ddp_comm_hooks.powerSGD_hook": "distributed.power_sgd",
     **dict.fromkeys(("distributed.nn", "distributed.nn.functional"), "distributed.functional"),
     "nn.utils.clip_grad": "nn.utils.clip", "nn.utils.convert_parameters": "nn.utils.vector", "utils.hooks": "nn.hooks",
-    **dict.fromkeys(("fx.graph_module", "fx.node", "_subclasses", "_subclasses.fake_tensor"), "paths.fx"),
+    **{f"fx.{name}": "paths.fx" for name in ("graph", "graph_module", "node", "proxy")},
     **dict.fromkeys(("fx.experimental", "fx.experimental.proxy_tensor"), "paths.fx"),
+    **dict.fromkeys(("_subclasses", "_subclasses.fake_tensor"), "paths.fx"),
     "quantization": "ao.quantization", "ao.sparsity": "ao.pruning",
     **{
         f"quantization.{name}": f"ao.quantization.{name}"
@@ -64,7 +69,11 @@ HOMES = {  # PyTorch's path -> numod's, both below numod
     "nn.qat.dynamic": "ao.nn.qat.dynamic",
     "utils.data._utils": "utils.data", "testing._comparison": "testing", "torch_version": "version",
     "_utils": "paths.helpers", "utils._contextlib": "paths.helpers", "_jit_internal": "paths.jit",
-    "cuda._utils": "paths.helpers",
+    **{f"utils.{name}": "paths.helpers" for name in ("_foreach_utils", "_typing_utils", "_triton")},
+    "cuda._utils": "paths.helpers", "cuda.random": "cuda", "distributed.constants": "distributed",
+    "utils.data._utils.fetch": "utils.data.fetch", "utils.data._utils.pin_memory": "utils.data.collate",
+    **{f"_functorch.{name}": "func" for name in ("apis", "vmap", "eager_transforms", "functional_call")},
+    "_functorch": "func", "export.dynamic_shapes": "export", "cuda.graphs": "cuda",
     "distributed.elastic.multiprocessing.errors": "paths.elastic",
     "utils.data._utils.collate": "utils.data.collate", "utils.data._utils.worker": "utils.data.info",
     "nn._reduction": "paths.reduction", "jit._script": "paths.jit", "jit._trace": "paths.jit",
@@ -85,20 +94,31 @@ class Finder:
         root, _, rest = name.partition(".")
         if root != "numod" and rest and sys.modules.get(root) is sys.modules["numod"]:
             # after `sys.modules["torch"] = numod`, torch.nn is numod.nn and not a second copy of its file
-            return ModuleSpec(name, _Loader(f"numod.{rest}")) if find_spec(f"numod.{rest}") is not None else None
+            return ModuleSpec(name, _Loader(name, f"numod.{rest}")) if find_spec(f"numod.{rest}") is not None else None
         if root != "numod" or rest not in HOMES and rest not in virtual_modules.MODULES:
             return None
         is_package = any(known_path.startswith(f"{rest}.") for known_path in (*HOMES, *virtual_modules.MODULES))
         return ModuleSpec(
-            name, _Loader(f"numod.{HOMES[rest]}") if rest in HOMES else _NamesLoader, is_package=is_package
+            name, _Loader(name, f"numod.{HOMES[rest]}") if rest in HOMES else _NamesLoader, is_package=is_package
         )
+
+
+class _KeepsFunctions(ModuleType):
+    """A module with a function that has the name of a submodule, as `multiprocessing.spawn`.
+
+    An import of the submodule does not replace the function; PyTorch imports the function after the submodule.
+    """
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not isinstance(value, ModuleType) or isinstance(vars(self).get(name, value), ModuleType):
+            super().__setattr__(name, value)
 
 
 class _Loader:
     """Loads the existing module at numod's own path."""
 
-    def __init__(self, home: str) -> None:
-        self.home = home
+    def __init__(self, path: str, home: str) -> None:
+        self.path, self.home = path, home
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         module = import_module(self.home)
@@ -108,7 +128,10 @@ class _Loader:
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        """Restore the attributes that the import system has overwritten."""
+        """Restore the attributes that the import system has overwritten, and keep those that it would overwrite."""
+        parent, _, child = self.path.rpartition(".")
+        if not isinstance(vars(sys.modules[parent]).get(child, module), ModuleType):
+            sys.modules[parent].__class__ = _KeepsFunctions
         for name, value in self.before.items():
             if value is not None or name in vars(module):
                 setattr(module, name, value if value is not None or name != "__path__" else [])

@@ -9,10 +9,12 @@ from ..errors import name_only
 
 __all__ = ["wrap"]
 
-Graph, GraphModule, Interpreter, Node, Proxy, Tracer, Transformer, symbolic_trace = (
-    name_only(f"fx.{_name}", "numod.graph.trace records a function")
-    for _name in ("Graph", "GraphModule", "Interpreter", "Node", "Proxy", "Tracer", "Transformer", "symbolic_trace")
-)
+_NAMES = (  # also those of `fx.graph_module`, `fx.proxy`, `fx.graph`, `fx.node` and `fx.experimental.proxy_tensor`
+    "Graph", "GraphModule", "Interpreter", "Node", "Proxy", "Tracer", "TraceError", "Transformer", "_CodeOnlyModule",
+    "_USER_PRESERVED_ATTRIBUTES_KEY", "_copy_attr", "_is_fx_tracing", "is_fx_tracing", "make_fx", "map_arg",
+    "symbolic_trace",
+)  # fmt: skip
+globals().update({_name: name_only(f"fx.{_name}", "numod.graph.trace records a function") for _name in _NAMES})
 FakeTensor, FakeTensorMode = (
     name_only(_name, "shapes without values are those of device='meta'") for _name in ("FakeTensor", "FakeTensorMode")
 )

@@ -5,13 +5,15 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ContextDecorator
 from typing import Any
 
+from ..autograd.modes import _DecoratorContextManager as _DecoratorContextManager
 from ..core.functions import cat
 from ..core.tensor import Tensor
 from ..cuda import current_device, device_count, is_available
 from ..device.device import Device
+from ..dtypes import dtype as DType
+from ..nn.parameter import Parameter
 from .compiler import is_compiling as is_compiling
 
 
@@ -43,17 +45,6 @@ class classproperty:
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         return self.fget(owner if owner is not None else type(instance))
-
-
-class _DecoratorContextManager(ContextDecorator):
-    """A context manager whose objects are decorators too; each call of the function enters a copy (`clone`)."""
-
-    def _recreate_cm(self) -> Any:
-        return self.clone()
-
-    def clone(self) -> Any:
-        """A new context with the same settings, here one without any."""
-        return type(self)()
 
 
 def _flatten_dense_tensors(tensors: Iterable[Tensor]) -> Tensor:
@@ -113,3 +104,63 @@ def _get_all_device_indices() -> list[int]:
 def _get_available_device_type() -> str | None:
     """ "cuda" where there is a GPU, else None."""
     return "cuda" if is_available() else None
+
+
+def _import_dotted_name(name: str) -> Any:
+    """The object of a dotted name whose first part is imported, as "numod.nn"."""
+    first, *rest = name.split(".")
+    value = __import__(first)
+    for part in rest:
+        value = getattr(value, part)
+    return value
+
+
+def _element_size(dtype: DType) -> int:
+    """The number of bytes of an element."""
+    return dtype.itemsize
+
+
+def _rebuild_parameter(data: Tensor, requires_grad: bool, backward_hooks: Any) -> Parameter:
+    """A Parameter of a tensor. PyTorch's pickled parameters call it."""
+    return Parameter(data, requires_grad)
+
+
+def not_none(obj: Any) -> Any:
+    """`obj`. Raises TypeError for None."""
+    if obj is None:
+        raise TypeError("Invariant encountered: value was None when it should not be")
+    return obj
+
+
+def has_triton() -> bool:
+    """False: kernels are compiled by Numba."""
+    return False
+
+
+has_triton_package = has_triton
+
+
+def _device_has_foreach_support(device: Device) -> bool:
+    """True: functions such as `_foreach_mul_` take tensors of every device."""
+    return True
+
+
+def _has_foreach_support(tensors: Sequence[Tensor], device: Device) -> bool:
+    """Whether all are tensors."""
+    return all(tensor is None or isinstance(tensor, Tensor) for tensor in tensors)
+
+
+def _group_tensors_by_device_and_dtype(
+    tensorlistlist: Sequence[Sequence[Tensor | None]], with_indices: bool = False
+) -> dict[tuple[Device, DType], tuple[list[list[Tensor | None]], list[int]]]:
+    """(lists of tensors, positions) for each device and dtype of the first list; other lists are split alike."""
+    positions: dict[tuple[Device, DType], list[int]] = {}
+    for position, tensor in enumerate(tensorlistlist[0]):
+        positions.setdefault((tensor.device, tensor.dtype), []).append(position)
+    return {
+        key: (
+            [[tensors[position] for position in chosen] if tensors else [] for tensors in tensorlistlist],
+            chosen if with_indices else [],
+        )
+        for key, chosen in positions.items()
+    }

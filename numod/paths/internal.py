@@ -16,6 +16,7 @@ from ..formats import layout as layout
 from ..dtypes import dtype as DType
 from ..errors import name_only
 from ..ops.reduce.softmax import log_softmax, softmax
+from . import later
 
 _TensorMeta, device, dtype = type(Tensor), Device, DType
 # of PyTorch's script compiler; files name it in annotations
@@ -26,6 +27,8 @@ Graph, Node, Value = (
     name_only(f"_C.{_name}", "numod.graph.trace records a function") for _name in ("Graph", "Node", "Value")
 )
 PyTorchFileReader = name_only("PyTorchFileReader", "numod.load reads checkpoints")
+
+__getattr__ = later("_C")  # `_C._nn`
 
 
 class DispatchKey:
@@ -39,24 +42,6 @@ class DispatchKeySet(frozenset):
 
     def __new__(cls, key: str) -> DispatchKeySet:
         return super().__new__(cls, (key,))
-
-
-class _nn:
-    """Functions that Modules of libraries call to read the arguments of `to`."""
-
-    @staticmethod
-    def _parse_to(*args: Any, **kwargs: Any) -> tuple:
-        """(device, dtype, non_blocking, memory_format) of the arguments of `Module.to`; None for missing ones."""
-        from ..nn.conversion import parse_to
-
-        arguments = parse_to(*args, **kwargs)
-        device = arguments.get("device")
-        return (
-            None if device is None else Device(device),
-            arguments.get("dtype"),
-            arguments.get("non_blocking", False),
-            None,
-        )
 
 
 def _log_api_usage_once(event: str) -> None:

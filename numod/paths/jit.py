@@ -15,6 +15,8 @@ __all__ = [
     "script_if_tracing", "script_method", "trace", "unused", "wait",
 ]  # fmt: skip
 _isinstance = isinstance
+# PyTorch's classes of what `script`, `trace` and `load` return, for `isinstance`
+RecursiveScriptModule = TopLevelTracedModule = TracedModule = ScriptModule
 Function = TypeVar("Function", bound=Callable[..., Any])
 BroadcastingList1 = BroadcastingList2 = BroadcastingList3 = Sequence  # annotations of `_jit_internal`
 

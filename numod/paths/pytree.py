@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import ChainMap, OrderedDict, namedtuple
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from ..func.trees import leaves, map_leaves, registered
 
-PyTree = Any
+PyTree = Context = Any
 __all__ = [
-    "register_pytree_node", "tree_any", "tree_all", "tree_flatten", "tree_leaves", "tree_map", "tree_map_only",
-    "tree_unflatten",
+    "GetAttrKey", "MappingKey", "SequenceKey", "key_get", "keystr", "register_pytree_node", "tree_all", "tree_any",
+    "tree_flatten", "tree_flatten_with_path", "tree_iter", "tree_leaves", "tree_leaves_with_path", "tree_map",
+    "tree_map_", "tree_map_only", "tree_map_with_path", "tree_unflatten",
 ]  # fmt: skip
 
 
@@ -88,6 +89,39 @@ class MappingKey(NamedTuple):
 
     key: Any
 
+    def __str__(self) -> str:
+        return f"[{self.key!r}]"
+
+    def get(self, mapping: dict) -> Any:
+        """The value at this position."""
+        return mapping[self.key]
+
+
+class SequenceKey(NamedTuple):
+    """The position of an item in a list or tuple."""
+
+    idx: int
+
+    def __str__(self) -> str:
+        return f"[{self.idx!r}]"
+
+    def get(self, sequence: list | tuple) -> Any:
+        """The item at this position."""
+        return sequence[self.idx]
+
+
+class GetAttrKey(NamedTuple):
+    """The name of a field of a named tuple, or of an attribute."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f".{self.name}"
+
+    def get(self, obj: Any) -> Any:
+        """The value of this field."""
+        return getattr(obj, self.name)
+
 
 def _dict_flatten_with_keys(d: dict) -> tuple[list[tuple[MappingKey, Any]], list[Any]]:
     """(values with their positions, keys)."""
@@ -134,3 +168,52 @@ def tree_any(predicate: Callable, tree: Any) -> bool:
 def tree_all(predicate: Callable, tree: Any) -> bool:
     """Whether it holds for all in the tree."""
     return all(map(predicate, leaves(tree)))
+
+
+def tree_iter(tree: Any) -> Iterator[Any]:
+    """The leaves of `tree`, from left to right."""
+    return iter(leaves(tree))
+
+
+def tree_map_(func: Callable, tree: Any, *rests: Any) -> Any:
+    """Call `func` as `tree_map` does, and return `tree` unchanged."""
+    tree_map(func, tree, *rests)
+    return tree
+
+
+def tree_leaves_with_path(tree: Any) -> list[tuple[tuple, Any]]:
+    """The leaves of `tree`, each with the tuple of keys that leads to it."""
+    kind = _get_node_type(tree)
+    if kind not in SUPPORTED_NODES:
+        return [((), tree)]
+    parts, context = SUPPORTED_NODES[kind].flatten_fn(tree)
+    if isinstance(tree, dict):
+        keys = map(MappingKey, context)
+    elif kind is namedtuple:
+        keys = map(GetAttrKey, tree._fields)
+    else:
+        keys = map(SequenceKey, range(len(parts)))
+    return [((key, *path), leaf) for key, part in zip(keys, parts) for path, leaf in tree_leaves_with_path(part)]
+
+
+def tree_flatten_with_path(tree: Any) -> tuple[list[tuple[tuple, Any]], Any]:
+    """(leaves of `tree` with their paths, its structure for `tree_unflatten`)."""
+    return tree_leaves_with_path(tree), tree_structure(tree)
+
+
+def tree_map_with_path(func: Callable, tree: Any, *rests: Any) -> Any:
+    """A tree of `func(path, leaf, *leaves)`, as `tree_map` with the tuple of keys that leads to each leaf."""
+    paths = iter([path for path, _ in tree_leaves_with_path(tree)])
+    return tree_map(lambda *values: func(next(paths), *values), tree, *rests)
+
+
+def keystr(kp: tuple) -> str:
+    """The text of a path, such as `['layers'][0].weight`."""
+    return "".join(map(str, kp))
+
+
+def key_get(obj: Any, kp: tuple) -> Any:
+    """The part of a tree at a path."""
+    for key in kp:
+        obj = key.get(obj)
+    return obj

@@ -44,6 +44,7 @@ MODULES = {  # PyTorch's path below numod: its names, and what to do instead
     ),
     "nested": ("as_nested_tensor nested_tensor nested_tensor_from_jagged to_padded_tensor",
         "pad by numod.nn.utils.rnn.pad_sequence, and mask the padding"),
+    "nn.parallel._functions": ("Broadcast Gather ReduceAddCoalesced Scatter _get_stream", "it uses one device"),
     **{f"onnx.symbolic_opset{number}": ("", _EXPORTER) for number in range(9, 21)},
     "onnx.operators": ("reshape_from_tensor_shape shape_as_tensor", _EXPORTER),
     "utils._python_dispatch": ("TorchDispatchMode", "the calls of a function are seen by numod.profiler.profile"),

@@ -232,7 +232,7 @@ def test_grad_weights():
 
 def test_unused_inputs():
     x, y = leaf(1.0), leaf(2.0)
-    with pytest.raises(RuntimeError, match="appears to not have been used in the graph"):
+    with pytest.raises(RuntimeError, match=r"Tensor at index \d appears to not have been used in the graph"):
         numod.autograd.grad(x * x, [x, y])
     gx, gy = numod.autograd.grad(x * x, [x, y], allow_unused=True)
     assert gx.item() == 2.0 and gy is None

@@ -36,6 +36,17 @@ CASES = [
     (TypeError, r"ones_like\(\): argument 'input' \(position 1\) must be Tensor, not int", lambda: torch.ones_like(3)),
     (TypeError, r"view_as\(\): argument 'other' \(position 2\) must be Tensor, not int", lambda: X.view_as(3)),
     (TypeError, "argument 'generator' must be Generator, not str", lambda: X.uniform_(generator="0")),
+    (
+        ValueError,
+        r"expected sequence of length 2 at dim 1 \(got 1\); pad the rows",
+        lambda: torch.tensor([[1, 2], [3]]),
+    ),
+    (
+        ValueError,
+        r"expected sequence of length 1 at dim 2 \(got 2\)",
+        lambda: torch.tensor([[[1], [2]], [[3], [4, 5]]]),
+    ),
+    (ValueError, "at dim 1, but numbers and sequences are mixed", lambda: torch.tensor([[1, 2], 3])),
     (TypeError, r"rand\(\): argument 'dtype' must be dtype, not str", lambda: torch.rand(2, dtype="float")),
     (TypeError, r"addmm\(\): argument 'mat1' \(position 2\) must be Tensor, not int", lambda: X.addmm_(1, X)),
     (TypeError, r"topk\(\): argument 'k' \(position 2\) must be int, not float", lambda: X.topk(1.5)),

@@ -460,3 +460,28 @@ def test_tensors_without_dimensions_or_elements() -> None:
         with pytest.raises(RuntimeError, match=f"{function.__name__} expects at least a 1-dimensional tensor"):
             function(numod.tensor(1.0), 1)
     assert numod.nn.functional.pad(numod.zeros(1, dtype=numod.bool), (1, 0), value=0.5).tolist() == [True, False]
+
+
+@pytest.mark.parametrize("dtype", [numod.complex64, numod.complex128], ids=str)
+@pytest.mark.parametrize("name, x, expected", [  # C99, Annex G, with PyTorch's signs where that leaves them open
+    ("exp", (INF, INF), (INF, NAN)), ("exp", (INF, NAN), (INF, NAN)), ("exp", (-INF, NAN), (0.0, 0.0)),
+    ("exp", (1.0, INF), (NAN, NAN)), ("exp2", (INF, 0.0), (INF, 0.0)), ("exp2", (INF, 1.0), (INF, INF)),
+    ("sinh", (-0.0, INF), (-0.0, NAN)), ("sinh", (0.0, NAN), (0.0, NAN)), ("sinh", (INF, INF), (INF, NAN)),
+    ("sinh", (NAN, 0.0), (NAN, 0.0)), ("cosh", (0.0, INF), (NAN, 0.0)), ("cosh", (INF, -0.0), (INF, -0.0)),
+    ("cosh", (-INF, NAN), (INF, NAN)), ("cosh", (1.0, NAN), (NAN, NAN)), ("tanh", (-0.0, INF), (-0.0, NAN)),
+    ("tanh", (NAN, -0.0), (NAN, -0.0)), ("tanh", (50.0, INF), (NAN, NAN)), ("tanh", (INF, NAN), (1.0, 0.0)),
+    ("sin", (INF, 0.0), (NAN, 0.0)), ("cos", (INF, -0.0), (NAN, 0.0)), ("tan", (0.0, NAN), (0.0, NAN)),
+    ("asin", (-0.0, NAN), (-0.0, NAN)), ("acos", (0.0, NAN), (math.pi / 2, NAN)), ("acosh", (0.0, NAN), (NAN, math.pi / 2)),
+    ("asinh", (NAN, -0.0), (NAN, -0.0)), ("atanh", (-0.0, NAN), (-0.0, NAN)), ("atanh", (NAN, 1e30), (NAN, NAN)),
+    ("atanh", (NAN, INF), (0.0, math.pi / 2)), ("atan", (NAN, -0.0), (NAN, -0.0)),
+])  # fmt: skip
+def test_complex_functions_at_infinities_and_nan(name: str, x: tuple, expected: tuple, dtype: numod.dtype) -> None:
+    result = getattr(numod, name)(numod.tensor([complex(*x)] * 3, dtype=dtype))[1].item()
+    for part, wanted in zip((result.real, result.imag), expected):
+        assert part == pytest.approx(wanted, nan_ok=True), result
+        assert math.isnan(wanted) or math.copysign(1, part) == math.copysign(1, wanted) or name == "atanh", result
+
+
+def test_complex_exponentials_that_overflow_only_on_the_way() -> None:
+    result = numod.exp(numod.tensor([710.0 + 1.5j], dtype=numod.complex128)).item()
+    assert result.real == pytest.approx(math.exp(709.0) * (math.e * math.cos(1.5)), rel=1e-13) and result.imag == INF

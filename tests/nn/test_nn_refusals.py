@@ -202,6 +202,21 @@ CASES = [
     ),
     (
         RuntimeError,
+        r"got \[2, 1\], for input \[2, 3\]; remove the dimension of one: target.squeeze\(1\)",
+        lambda: F.cross_entropy(torch.zeros(2, 3), torch.zeros(2, 1, dtype=torch.int64)),
+    ),
+    (
+        RuntimeError,
+        r"got Long; for one-hot targets use target.argmax\(1\) or target.float\(\)",
+        lambda: F.cross_entropy(torch.zeros(2, 3), torch.zeros(2, 3, dtype=torch.int64)),
+    ),
+    (
+        RuntimeError,
+        r"a loss module takes its options first and then its inputs, as in loss = nn.MSELoss\(\)",
+        lambda: nn.CrossEntropyLoss(torch.zeros(2, 3), torch.zeros(2, dtype=torch.int64)),
+    ),
+    (
+        RuntimeError,
         r"non-empty 3D or 4D \(batch mode\) tensor expected for input",
         lambda: nn.MaxPool2d(2)(torch.zeros(3, 4)),
     ),

@@ -180,6 +180,22 @@ def _memory(array: np.ndarray, array_layout: Layout) -> np.ndarray:
     return np.lib.stride_tricks.as_strided(array.view(array_layout.storage), (array_layout.extent,), (array.itemsize,))
 
 
+def _unequal_lengths(data: object, dim: int = 0) -> str:
+    """What to say of nested sequences: the first that is longer or shorter than its neighbours; "" if none is."""
+    if not isinstance(data, (list, tuple)) or not data:
+        return ""
+    sizes = [len(item) if hasattr(item, "__len__") else None for item in data]
+    for size in sizes:
+        if size != sizes[0]:
+            if size is None or sizes[0] is None:
+                return f"expected sequences of equal length at dim {dim + 1}, but numbers and sequences are mixed"
+            return (
+                f"expected sequence of length {sizes[0]} at dim {dim + 1} (got {size}); "
+                "pad the rows, or keep a list of tensors"
+            )
+    return next(filter(None, (_unequal_lengths(item, dim + 1) for item in data)), "")
+
+
 def _array(data: object, kinds: set[type | DType | np.dtype], dtype: DType | None = None) -> np.ndarray:
     """Nested sequences, arrays and tensors as an array; `kinds` receives the types of their numbers."""
     try:
@@ -189,7 +205,7 @@ def _array(data: object, kinds: set[type | DType | np.dtype], dtype: DType | Non
     try:
         array = np.asarray(data) if dtype is not dtypes.uint64 else _as_uint64(data, kinds)
     except ValueError as error:
-        raise ValueError(f"expected sequences of equal length at every depth: {error}") from None
+        raise ValueError(_unequal_lengths(data) or f"expected sequences of equal length: {error}") from None
     except OverflowError as error:
         if dtype is dtypes.uint64:
             raise

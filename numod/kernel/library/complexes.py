@@ -52,11 +52,20 @@ def complex_quotient(x, y):
 
 @scalar
 def complex_exp(x):
-    """exp(x); real for real numbers, even if infinite; 0 if the real part is -inf."""
+    """exp(x); real for real numbers, even if infinite; 0 if the real part is -inf. C99's values at infinities."""
     length = exp(x.real)
-    if x.imag - x.imag != 0.0 and x.real == -real(1e400):
-        return complex(length, length)
-    return complex(length * cos(x.imag), length * sin(x.imag) if x.imag != 0.0 else x.imag)
+    if x.imag - x.imag != 0.0 and fabs(x.real) == real(1e400):
+        return complex(length, length if x.real < 0.0 else x.imag - x.imag)
+    factor = real(1.0)
+    if length == real(1e400) and x.real < real(1e400):  # cos or sin may bring it back into range
+        length = factor = exp(0.5 * x.real)
+    return complex(factor * (length * cos(x.imag)), factor * (length * sin(x.imag)) if x.imag != 0.0 else x.imag)
+
+
+@scalar
+def complex_exp2(x):
+    """2 to the power x. The factor is real, since a product of complex numbers at infinities is NaN."""
+    return complex_exp(complex(0.6931471805599453 * x.real, 0.6931471805599453 * x.imag))
 
 
 @scalar
@@ -121,17 +130,27 @@ def complex_power(x, y):
     return complex(magnitude * cos(phase), magnitude * sin(phase))
 
 
+# At infinities and NaN the hyperbolic functions have C99's values (Annex G), and those of angles follow from them.
+
+
 @scalar
 def complex_sinh(x):
     """sinh(x); of a real number real, even where it is infinite."""
+    if x.imag - x.imag != 0.0 and (x.real == 0.0 or fabs(x.real) == real(1e400)):
+        return complex(x.real, x.imag - x.imag)
     return complex(sinh(x.real) * cos(x.imag), cosh(x.real) * sin(x.imag) if x.imag != 0.0 else x.imag)
 
 
 @scalar
 def complex_cosh(x):
     """cosh(x); of a real number real, even where it is infinite."""
+    if x.imag - x.imag != 0.0 and x.real == 0.0:
+        return complex(x.imag - x.imag, real(0.0))
+    if x.imag - x.imag != 0.0 and fabs(x.real) == real(1e400):
+        return complex(fabs(x.real), x.imag - x.imag)
     return complex(
-        cosh(x.real) * cos(x.imag), sinh(x.real) * sin(x.imag) if x.imag != 0.0 else copysign(x.imag, x.real * x.imag)
+        cosh(x.real) * cos(x.imag),
+        sinh(x.real) * sin(x.imag) if x.imag != 0.0 else x.imag * copysign(real(1.0), x.real),
     )
 
 
@@ -153,8 +172,10 @@ def complex_tanh(x):
     """tanh(x), which is 1 or -1 far from the imaginary axis (Kahan, Branch Cuts for Complex Elementary Functions,
     1987).
     """
-    if fabs(x.real) > 40.0:
+    if fabs(x.real) == real(1e400) or (fabs(x.real) > 40.0 and x.imag - x.imag == 0.0):
         return complex(copysign(real(1.0), x.real), copysign(real(0.0), x.imag))
+    if x.real == 0.0 and x.imag - x.imag != 0.0 or x.real != x.real and x.imag == 0.0:
+        return complex(x.real, x.imag - x.imag if x.imag != 0.0 else x.imag)
     tangent, s = tan(x.imag), sinh(x.real)
     slope = 1.0 + tangent * tangent
     rho = sqrt(1.0 + s * s)
@@ -179,6 +200,8 @@ def complex_asin(x):
     """The principal arc sine, its real part in [-pi / 2, pi / 2]."""
     if complex_isinf(x):
         return complex(atan2(x.real, fabs(x.imag)), copysign(real(1e400), x.imag))
+    if x.real == 0.0 and x.imag != x.imag:
+        return complex(x.real, x.imag)
     above, below = complex_sqrt(complex(1.0 + x.real, x.imag)), complex_sqrt(complex(1.0 - x.real, -x.imag))
     return complex(
         atan2(x.real, above.real * below.real - above.imag * below.imag),
@@ -191,6 +214,8 @@ def complex_acos(x):
     """The principal arc cosine, its real part in [0, pi]."""
     if complex_isinf(x):
         return complex(atan2(fabs(x.imag), x.real), -copysign(real(1e400), x.imag))
+    if x.real == 0.0 and x.imag != x.imag:
+        return complex(real(1.5707963267948966), x.imag)
     above, below = complex_sqrt(complex(1.0 + x.real, x.imag)), complex_sqrt(complex(1.0 - x.real, -x.imag))
     return complex(2.0 * atan2(below.real, above.real), asinh(above.real * below.imag - above.imag * below.real))
 
@@ -200,6 +225,8 @@ def complex_acosh(x):
     """The principal inverse hyperbolic cosine, its real part not negative."""
     if complex_isinf(x):
         return complex(real(1e400), atan2(x.imag, x.real))
+    if x.real == 0.0 and x.imag != x.imag:
+        return complex(x.imag, real(1.5707963267948966))
     above, below = complex_sqrt(complex(x.real + 1.0, x.imag)), complex_sqrt(complex(x.real - 1.0, x.imag))
     return complex(asinh(below.real * above.real + below.imag * above.imag), 2.0 * atan2(below.imag, above.real))
 
@@ -218,11 +245,11 @@ def complex_atanh(x):
     if a > 1e18 or b > 1e18:  # squares may overflow: atanh(x) = i pi / 2 + 1 / x to rounding
         length = hypot(a, b)
         real_part, imaginary = (
-            a / length / length if length < real(1e400) else real(0.0),
-            real(1.5707963267948966) if b == b else b,
+            a / length / length if length != real(1e400) else real(0.0),
+            real(1.5707963267948966) if b == b and length == length else a + b,
         )
     else:
-        real_part = 0.25 * log1p(4.0 * a / ((1.0 - a) * (1.0 - a) + b * b))
+        real_part = 0.25 * log1p(4.0 * a / ((1.0 - a) * (1.0 - a) + b * b)) if a != 0.0 else a
         imaginary = 0.5 * atan2(2.0 * b, (1.0 - a) * (1.0 + a) - b * b)
     return complex(copysign(real_part, x.real), copysign(imaginary, x.imag))
 

@@ -41,3 +41,23 @@ for _name, _function in list(globals().items()):
             numbers=None if _in_python else float,
         )
         globals()[_name].__module__, globals()[_name].__qualname__ = __name__, _name  # where pickle finds it
+_HELPERS = (
+    "Tensor has_torch_function has_torch_function_unary has_torch_function_variadic handle_torch_function "
+    "_none_or_dtype _canonical_mask _in_projection_packed _in_projection _mha_shape_check _get_softmax_dim "
+    "_verify_batch_size _verify_spatial_size _no_grad_embedding_renorm_"
+)
+_ELSEWHERE = {  # names that copies of PyTorch's layers import from here, and the module that has them
+    **dict.fromkeys(_HELPERS.split(), "numod.nn.functional.private"),
+    **dict.fromkeys("_single _pair _triple _list_with_default".split(), "numod.nn.modules.utils"),
+}
+
+
+def __getattr__(name: str) -> object:
+    from importlib import import_module
+
+    if name in ("torch", "_Reduction"):
+        return import_module("numod" if name == "torch" else "numod.nn._reduction")
+    if name not in _ELSEWHERE:
+        module = import_module(__name__)
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'", name=name, obj=module)
+    return getattr(import_module(_ELSEWHERE[name]), name)

@@ -281,7 +281,8 @@ def cross_entropy(
     if input.shape == target.shape:
         if not target.dtype.is_floating_point:
             raise RuntimeError(
-                f"Expected floating point type for target with class probabilities, got {target.dtype.short}"
+                f"Expected floating point type for target with class probabilities, got {target.dtype.short}; for one-hot targets use "
+                "target.argmax(1) or target.float()"
             )
         if ignore_index >= 0:
             raise RuntimeError("ignore_index is not supported for floating point target")
@@ -428,8 +429,11 @@ def _require_classes(x: Layout, target: Layout, weight: Layout | None) -> None:
             f"{target.dtype.short}; convert the target with .long()"
         )
     if x.shape[:1] + x.shape[2:] != target.shape:
+        expected = x.shape[:1] + x.shape[2:]
+        squeezed = target.ndim > 1 and (*target.shape[:1], *target.shape[2:]) == tuple(expected)
+        advice = "; remove the dimension of one: target.squeeze(1)" if squeezed and target.shape[1] == 1 else ""
         raise RuntimeError(
-            f"Expected target size {[x.shape[0], *x.shape[2:]]}, got {list(target.shape)}, for input {list(x.shape)}"
+            f"Expected target size {list(expected)}, got {list(target.shape)}, for input {list(x.shape)}{advice}"
         )
     if weight is not None and tuple(weight.shape) != (x.shape[1],):
         raise RuntimeError(

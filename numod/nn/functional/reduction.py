@@ -36,6 +36,12 @@ def expect_expandable(tensor: Tensor, input: Tensor) -> None:
 
 def reduction_of(size_average: bool | None, reduce: bool | None) -> str:
     """The `reduction` that is equivalent to the deprecated `size_average` and `reduce`, with a warning."""
+    for value in (size_average, reduce):
+        if isinstance(value, Tensor):
+            raise RuntimeError(
+                "size_average and reduce must be bool, not Tensor: a loss module takes its options first and then its "
+                "inputs, as in loss = nn.MSELoss(); loss(input, target)"
+            )
     reduction = "none" if reduce is False else "sum" if size_average is False else "mean"
     warnings.warn(
         f"size_average and reduce args will be deprecated, please use reduction='{reduction}' instead.", stacklevel=4

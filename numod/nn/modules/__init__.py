@@ -6,6 +6,8 @@ import sys
 from types import ModuleType
 from typing import Any
 
+from ...device.layout import Size
+from .. import common_types, hooks
 from . import utils  # a file that exists only here
 
 _nn = sys.modules[__name__.rpartition(".")[0]]  # complete except for this package, which it imports last
@@ -38,16 +40,34 @@ for _name, _base, _numod_name in (  # base classes used in `isinstance` checks, 
     ("pooling", "_AdaptiveAvgPoolNd", "_AdaptiveAvgPool"),
     ("transformer", "_get_clones", "_copies"), ("transformer", "_get_activation_fn", "_activation_of"),
     ("pooling", "_AdaptiveMaxPoolNd", "_AdaptiveMaxPool"), ("padding", "_ConstantPadNd", "_ConstantPad"),
+    ("pooling", "_LPPoolNd", "_LPPool"), ("pooling", "_MaxUnpoolNd", "_MaxUnpool"),
+    ("conv", "_ConvTransposeMixin", "_ConvTranspose"), ("conv", "_LazyConvXdMixin", "_LazyConvolution"),
 ):  # fmt: skip
     setattr(_files[_name], _base, getattr(_files[_name], _numod_name))
 
 
 for _name, _file, _layer in (  # layers that are in another file here
-    ("activation", "attention", "MultiheadAttention"), ("linear", "attention", "NonDynamicallyQuantizableLinear"),
+    ("activation", "attention", "MultiheadAttention"),
+    *((name, "attention", "NonDynamicallyQuantizableLinear") for name in ("linear", "activation")),
     ("loss", "linear_cross_entropy", "LinearCrossEntropyLoss"),
 ):  # fmt: skip
     setattr(_files[_name], _layer, getattr(_files[_file], _layer))
-_files["module"]._addindent = utils._addindent
+for _name, _source, _names in (  # helpers that copies of PyTorch's files import from them
+    ("module", utils, "_addindent"), ("container", utils, "_addindent"),
+    ("conv", utils, "_single _pair _triple _reverse_repeat_tuple _list_with_default"),
+    ("pooling", utils, "_single _pair _triple"), ("padding", utils, "_pair _quadruple _ntuple"),
+    ("fold", utils, "_pair"),
+    *(
+        (name, common_types, " ".join(names for names in vars(common_types) if names.endswith("_t")))
+        for name in ("conv", "pooling", "padding", "upsampling")
+    ),
+    ("module", common_types, "T"),
+):  # fmt: skip
+    for _helper in _names.split():
+        setattr(_files[_name], _helper, getattr(_source, _helper))
+_files["normalization"]._shape_t = int | list[int] | Size
+for _name in ("forward", "forward_pre", "backward", "backward_pre"):
+    setattr(_files["module"], f"_global_{_name}_hooks", getattr(hooks, _name))
 _files["transformer"]._generate_square_subsequent_mask = _nn.Transformer.generate_square_subsequent_mask
 
 

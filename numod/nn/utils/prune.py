@@ -16,6 +16,7 @@ from .prune_methods import (
     BasePruningMethod, CustomFromMask, Identity, L1Unstructured, LnStructured, PruningContainer, RandomStructured,
     RandomUnstructured, hooks_on,
 )  # fmt: skip
+from .prune_methods import _compute_nparams_toprune, _validate_pruning_amount, _validate_pruning_amount_init  # noqa: F401  for own methods
 from .vector import parameters_to_vector
 
 __all__ = [

@@ -213,7 +213,7 @@ class _Unstructured(BasePruningMethod):
     PRUNING_TYPE = "unstructured"
 
     def __init__(self, amount: int | float) -> None:
-        _check_amount(amount)
+        _validate_pruning_amount_init(amount)
         self.amount = amount
 
     def _scores(self, t: Tensor) -> Tensor:
@@ -284,7 +284,7 @@ class RandomStructured(_Structured):
     """Prunes `amount` of the channels along `dim` at random."""
 
     def __init__(self, amount: int | float, dim: int = -1) -> None:
-        _check_amount(amount)
+        _validate_pruning_amount_init(amount)
         self.amount = amount
         self.dim = dim
 
@@ -300,7 +300,7 @@ class LnStructured(_Structured):
     """Prunes the `amount` of channels along `dim` with the smallest norm of order `n`."""
 
     def __init__(self, amount: int | float, n: float | str, dim: int = -1) -> None:
-        _check_amount(amount)
+        _validate_pruning_amount_init(amount)
         self.amount = amount
         self.n = n
         self.dim = dim
@@ -341,19 +341,29 @@ class CustomFromMask(BasePruningMethod):
         return super().apply(module, name, mask=mask)
 
 
-def _check_amount(amount: Any) -> None:
+def _validate_pruning_amount_init(amount: Any) -> None:
+    """Raise TypeError for no number, and ValueError for one that is neither a fraction nor a count."""
     if not isinstance(amount, numbers.Real):
         raise TypeError(f"Invalid type for amount: {amount}. Must be int or float.")
     if amount < 0 or (not isinstance(amount, numbers.Integral) and not amount <= 1):
         raise ValueError(f"amount={amount} should either be a float in the range [0, 1] or a non-negative integer")
 
 
+def _validate_pruning_amount(amount: Any, tensor_size: int) -> None:
+    """Raise ValueError for a count of more entries than there are."""
+    if isinstance(amount, numbers.Integral) and amount > tensor_size:
+        raise ValueError(f"amount={amount} should be smaller than the number of parameters to prune={tensor_size}")
+
+
+def _compute_nparams_toprune(amount: Any, tensor_size: int) -> int:
+    """How many of `tensor_size` entries to prune."""
+    return int(amount) if isinstance(amount, numbers.Integral) else round(amount * tensor_size)
+
+
 def _count(amount: int | float, size: int) -> int:
-    """How many of `size` entries to prune."""
-    count = amount if isinstance(amount, numbers.Integral) else round(amount * size)
-    if count > size:
-        raise ValueError(f"amount={amount} should be smaller than the number of parameters to prune={size}")
-    return int(count)
+    """How many of `size` entries to prune. Raises ValueError for more than there are."""
+    _validate_pruning_amount(amount, size)
+    return _compute_nparams_toprune(amount, size)
 
 
 def _lowest(scores: Tensor, count: int) -> Tensor:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ...core.docstrings import attach as attach_docstrings
 from .base import EPOCH_DEPRECATION_WARNING as EPOCH_DEPRECATION_WARNING, LRScheduler
+from .base import _enable_get_lr_call, _warn_get_lr_called_within_step  # noqa: F401  for own schedules
 from .combined import ChainedScheduler, ReduceLROnPlateau, SequentialLR
 from .cycles import CosineAnnealingWarmRestarts, CyclicLR, OneCycleLR
 from .simple import (

@@ -29,6 +29,24 @@ def _recompute_when_compiled(step: Callable) -> Callable:
     return run
 
 
+class _enable_get_lr_call:
+    """A context in which `get_lr` gives no warning of a direct call, for schedules with a `step` of their own."""
+
+    def __init__(self, o: LRScheduler) -> None:
+        self.o = o
+
+    def __enter__(self) -> None:
+        self.o._get_lr_called_within_step = True
+
+    def __exit__(self, *exception: object) -> None:
+        self.o._get_lr_called_within_step = False
+
+
+def _warn_get_lr_called_within_step(lr_scheduler: LRScheduler) -> None:
+    """Warn of a direct call of `get_lr`."""
+    lr_scheduler._warn_outside_step()
+
+
 class LRScheduler:
     """Base class of schedulers: sets `lr` of every group at each `step()`.
 
@@ -116,11 +134,8 @@ class LRScheduler:
 
     def _next_rates(self) -> list[float]:
         """`get_lr()` as a step calls it, without the warning of direct calls."""
-        self._get_lr_called_within_step = True
-        try:
+        with _enable_get_lr_call(self):
             return self.get_lr()
-        finally:
-            self._get_lr_called_within_step = False
 
     def _warn_of_order(self) -> None:
         if not hasattr(self.optimizer.step, "_counts"):

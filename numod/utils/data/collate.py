@@ -74,6 +74,11 @@ def pinned(batch: object) -> object:
     return batch
 
 
+def pin_memory(data: Any, device: Any = None) -> Any:
+    """`pinned` under PyTorch's name, where it belongs to `utils.data._utils.pin_memory`."""
+    return pinned(data)
+
+
 def _function_for(first: object, collate_fn_map: dict) -> Callable | None:
     exact = collate_fn_map.get(type(first))
     if exact is not None:

@@ -8,13 +8,14 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ...core.create.random import Generator, randint
 from ...device.device import Device
 from .collate import default_collate, default_convert, pinned
 from .dataset import Dataset, IterableDataset
-from .fetch import Pass, Source
+from .fetch import Pass, Source, _IterableDatasetFetcher, _MapDatasetFetcher
 from .sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 
 if TYPE_CHECKING:
@@ -273,14 +274,37 @@ def _check_sampling(
 
 
 def __getattr__(name: str) -> Any:
-    """PyTorch's names of the passes over a loader, for `isinstance`."""
+    """PyTorch's private names: of the passes over a loader, for `isinstance`, and what subclasses of them read."""
+    from .. import data
     from .pool import WorkerPass
 
-    passes = {
+    names = {
         "_BaseDataLoaderIter": Pass | WorkerPass,
         "_SingleProcessDataLoaderIter": Pass,
         "_MultiProcessingDataLoaderIter": WorkerPass,
+        "_utils": data,
     }
-    if name not in passes:
+    if name not in names:
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
-    return passes[name]
+    return names[name]
+
+
+class _DatasetKind:
+    """The kinds of datasets, and their fetchers, for code that iterates like a DataLoader."""
+
+    Map, Iterable = 0, 1
+
+    @staticmethod
+    def create_fetcher(
+        kind: int, dataset: Dataset, auto_collation: bool, collate_fn: Callable, drop_last: bool
+    ) -> _MapDatasetFetcher | _IterableDatasetFetcher:
+        """The fetcher of a dataset."""
+        make = _MapDatasetFetcher if kind == _DatasetKind.Map else _IterableDatasetFetcher
+        return make(dataset, auto_collation, collate_fn, drop_last)
+
+
+class _InfiniteConstantSampler(Sampler):
+    """None without end: the indices of a stream."""
+
+    def __iter__(self) -> Iterator[None]:
+        return repeat(None)

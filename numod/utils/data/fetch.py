@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .collate import stacks_rows
 from .dataset import Dataset, IterableDataset, fetch_batch, fetch_samples
@@ -87,3 +87,33 @@ class Pass:
 
     def __len__(self) -> int:
         return len(self._sampler)
+
+
+class _BaseDatasetFetcher:
+    """PyTorch's form of a Source: `fetch(indices)` returns a collated batch, without batching a sample."""
+
+    def __init__(self, dataset: Dataset, auto_collation: bool, collate_fn: Callable, drop_last: bool) -> None:
+        self.dataset, self.auto_collation, self.collate_fn = dataset, auto_collation, collate_fn
+        self.drop_last = drop_last
+        self._read = self._source(dataset, auto_collation, collate_fn, drop_last)
+
+    def fetch(self, possibly_batched_index: Any) -> Any:
+        """The batch of a list of indices, or the sample of one. Raises StopIteration at the end of a stream."""
+        return self._read(possibly_batched_index).value
+
+
+class _MapDatasetFetcher(_BaseDatasetFetcher):
+    """Fetches from a dataset with indices."""
+
+    @staticmethod
+    def _source(*settings: Any) -> Callable:
+        source = Source(*settings)
+        return source._batch if source.batching else source._sample
+
+
+class _IterableDatasetFetcher(_BaseDatasetFetcher):
+    """Fetches from a stream, whose indices are None."""
+
+    @staticmethod
+    def _source(*settings: Any) -> Callable:
+        return _Stream(Source(*settings))
