@@ -31,7 +31,7 @@ class Callbacks:
     def ordered_cbs(self, event: str | None = None) -> list[Callback]:
         """The callbacks in the order in which they run; only those that handle `event`, if one is given."""
         ordered = sorted(self.cbs, key=operator.attrgetter("order"))
-        return ordered if event is None else [callback for callback in ordered if hasattr(callback, event)]
+        return ordered if event is None else [callback for callback in ordered if callback.listens_to(event)]
 
     def add_cbs(self, cbs: Iterable | Callback | type | None) -> Callbacks:
         """Add callbacks, or one; classes are called without arguments."""
@@ -104,15 +104,12 @@ class Callbacks:
         for call in self._on[event]:
             call()
 
-    def _batch(self) -> None:
-        raise NotImplementedError
-
-    def _make_steps(self) -> dict[bool, Callable[[], None]]:
-        """What runs a batch, in training (True) and in validation (False)."""
-        return {True: self._batch, False: self._batch}
+    def _compiled_steps(self) -> dict[bool, Callable | None]:
+        """What runs a batch instead of `_batch`, in training (True) and in validation (False)."""
+        return {True: None, False: None}
 
     def _forget_handlers(self) -> None:
-        self._is_fitting, self._steps = False, Callbacks._make_steps(self)
+        self._is_fitting, self._steps = False, Callbacks._compiled_steps(self)
         self._handlers = {training: {event: [] for event in EVENTS} for training in (True, False)}
         self._enter(True)
 
@@ -123,7 +120,7 @@ class Callbacks:
             for event, calls in table.items():
                 calls[:] = [call if call in self._handlers[training][event] else _nothing for call in calls]
         if self._is_fitting:
-            self._steps = self._make_steps()
+            self._steps = self._compiled_steps()
         self._enter(self._is_in_training)
 
     def _enter(self, training: bool) -> None:
@@ -144,7 +141,7 @@ class Callbacks:
                 if callback.only_rank_0 and self._trainer is not None
                 else getattr(callback, event)
                 for callback in active
-                if hasattr(callback, event)
+                if callback.listens_to(event)
                 and (event not in OF_A_BATCH or (callback.run_train if training else callback.run_valid))
             ]
             for event in EVENTS

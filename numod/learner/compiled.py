@@ -23,22 +23,22 @@ if TYPE_CHECKING:
 _INSIDE = ("after_backward", "before_step", "after_step")  # events that a compiled step may contain
 
 
-def compiled_steps(learn: Loop) -> dict[bool, Callable[[], None]]:
+def compiled_steps(learn: Loop) -> dict[bool, Callable | None]:
     """The steps of training (True) and of validation (False)."""
     return {training: _step(learn, training) for training in (True, False)}
 
 
-def _step(learn: Loop, training: bool) -> Callable[[], None]:
-    """The function that runs a batch: compiled, or the eager one if a callback must run in the middle."""
+def _step(learn: Loop, training: bool) -> Callable | None:
+    """The compiled function of (inputs, targets) that runs a batch; None if a callback must run in the middle."""
     active = list(_active(learn, training))
     for callback in active:
         reason = _reason(callback)
         if reason is not None:
             if training:
                 warnings.warn(f"compile=True: the step runs eagerly, because {callback!r} {reason}", stacklevel=6)
-            return learn._batch
+            return None
     inside = tuple([callback for callback in active if callback.in_step])
-    with_pred = not training or any(callback.needs_pred for callback in active if hasattr(callback, "after_batch"))
+    with_pred = not training or any(callback.needs_pred for callback in active if callback.listens_to("after_batch"))
     key = (learn.model, learn.loss_func, learn.opt if training else None, with_pred, learn.dls.n_inp, *inside)
     known = learn._compiled.get(training)
     if known is None or len(known[0]) != len(key) or any(old is not new for old, new in zip(known[0], key)):
@@ -66,18 +66,20 @@ def _reason(callback: Callback) -> str | None:
 
 
 def _hinders(callback: Callback, event: str) -> bool:
-    return hasattr(callback, event) and not (callback.in_step and event in _INSIDE)
+    return callback.listens_to(event) and not (callback.in_step and event in _INSIDE)
 
 
-def _training(learn: Loop, inside: tuple[Callback, ...], with_pred: bool) -> Callable[[], None]:
+def _training(learn: Loop, inside: tuple[Callback, ...], with_pred: bool) -> Callable:
     """The compiled training step, with the callbacks `inside` it."""
-    model, loss_func, opt = learn.model, learn.loss_func, learn.opt
-    after_backward, before_step, after_step = [
-        tuple([getattr(callback, event) for callback in inside if hasattr(callback, event)]) for event in _INSIDE
+    handlers = [
+        tuple([getattr(callback, event) for callback in inside if callback.listens_to(event)]) for event in _INSIDE
     ]
+    # one tuple, since each variable of the function is compared before each call
+    parts = learn.model, learn.loss_func, learn.opt, with_pred, *handlers
 
     @compile
     def step(inputs, targets):
+        model, loss_func, opt, with_pred, after_backward, before_step, after_step = parts
         pred = model(*inputs)
         loss = loss_func(pred, *targets)
         loss.backward()
@@ -91,18 +93,14 @@ def _training(learn: Loop, inside: tuple[Callback, ...], with_pred: bool) -> Cal
         opt.zero_grad()
         return (loss, pred.detach()) if with_pred else loss
 
-    def run() -> None:
-        if not learn.yb:
-            learn._batch()
-        elif with_pred:
-            learn.loss, learn.pred = step(learn.xb, learn.yb)
-        else:
-            learn.loss = step(learn.xb, learn.yb)
+    def step_with_pred(inputs, targets):
+        loss, learn.pred = step(inputs, targets)
+        return loss
 
-    return run
+    return step_with_pred if with_pred else step
 
 
-def _validation(learn: Loop, inside: tuple[Callback, ...], with_pred: bool) -> Callable[[], None]:
+def _validation(learn: Loop, inside: tuple[Callback, ...], with_pred: bool) -> Callable:
     model, loss_func = learn.bare_model, learn.loss_func
 
     @compile
@@ -110,13 +108,11 @@ def _validation(learn: Loop, inside: tuple[Callback, ...], with_pred: bool) -> C
         pred = model(*inputs)
         return loss_func(pred, *targets), pred
 
-    def run() -> None:
-        if learn.yb:
-            learn.loss, learn.pred = step(learn.xb, learn.yb)
-        else:
-            learn._batch()
+    def step_with_pred(inputs, targets):
+        loss, learn.pred = step(inputs, targets)
+        return loss
 
-    return run
+    return step_with_pred
 
 
 # ---- going on in another process: a compiled function runs eagerly where it is recorded, with other roundings
@@ -150,7 +146,7 @@ class Batches:
         recorded them. The model, the optimizer and the random numbers change. Returns whether all have been recorded:
         not where the step is eager, or cannot compute with zeros, such as the inverse of the inputs.
         """
-        if learn._steps[True] == learn._batch:
+        if learn._steps[True] is None:
             return False
         try:
             self._run_steps(learn)
@@ -165,9 +161,10 @@ class Batches:
             batch = [zeros(shape, dtype=dtypes.ALL[kind], device=learn._model_device()) for shape, kind in shapes]
             learn.xb, learn.yb = tuple(batch[:inputs]), tuple(batch[inputs:])
             learn.model.train(training)
+            step = learn._steps[training] if learn.yb else None
             for _ in range(min(count, _CALLS)):
                 with set_grad_enabled(training):
-                    learn._steps[training]()
+                    learn._batch() if step is None else step(learn.xb, learn.yb)
 
 
 def _as_entry(entry: list) -> tuple[bool, tuple, int]:

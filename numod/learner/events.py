@@ -98,6 +98,10 @@ class Callback:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         return getattr(learn, name)
 
+    def listens_to(self, event: str) -> bool:
+        """Whether the callback has a method for the event."""
+        return event in self.__dict__ or hasattr(type(self), event)
+
     def __deepcopy__(self, memo: dict) -> Callback:
         return self  # copying a model with a callback's hooks does not copy the Learner
 

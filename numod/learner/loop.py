@@ -82,10 +82,11 @@ class Loop(Callbacks):
     def _all_batches(self) -> None:
         """Run all batches of an epoch, with the events around each."""
         self._count_batches()
-        counted = int(self.training)
+        counted, pairs = int(self.training), (list, tuple)
         with ended(iter(self.dl)) as batches:
-            for self.iter, batch in enumerate(batches, getattr(self.dl, "first", 0)):  # noqa: B020  an attribute
-                if self._is_plain and type(batch) in (list, tuple) and len(batch) == 2:
+            for number, batch in enumerate(batches, getattr(self.dl, "first", 0)):
+                self.iter = number
+                if self._is_plain and type(batch) in pairs and len(batch) == 2:
                     x, y = batch
                     self.xb, self.yb = (x,), (y,)
                 else:
@@ -93,7 +94,10 @@ class Loop(Callbacks):
                 try:
                     for call in self._before_batch:
                         call()
-                    self._step()
+                    if self._step is None or not self.yb:
+                        self._batch()
+                    else:
+                        self.loss = self._step(self.xb, self.yb)
                 except events.CancelBatchException:
                     self("after_cancel_batch")
                 self.train_iter += counted
@@ -180,8 +184,8 @@ class Loop(Callbacks):
         self._is_fitting = self._is_in_training = True
         self._prepare_events()
 
-    def _make_steps(self) -> dict[bool, Callable[[], None]]:
-        return compiled_steps(self) if self.compile else {True: self._batch, False: self._batch}
+    def _compiled_steps(self) -> dict[bool, Callable | None]:
+        return compiled_steps(self) if self.compile else super()._compiled_steps()
 
     def _find_device(self) -> None:
         """Find where batches go, and whether they need no more than to be taken apart."""

@@ -103,8 +103,11 @@ class Recorder(Callback):
                 _accumulate((self.valid_loss, *learn.metrics), learn)
             return
         log.lrs.append(learn.opt.param_groups[-1]["lr"])
-        if learn._device is None and loss.numel() == 1:
-            log.losses.append(loss.item())
+        if learn._device is None:
+            try:
+                log.losses.append(loss.item())
+            except RuntimeError:  # one loss for each sample
+                log.wait(loss)
         else:
             log.wait(loss)
         if log.with_metrics:

@@ -382,7 +382,8 @@ class Module(Hookable, Convertible, registry.ModuleBase):
         """Set `training` on this module and all submodules. Dropout and normalization layers depend on it."""
         if not isinstance(mode, bool):
             raise ValueError(f"training mode is expected to be boolean, got {mode!r}")
-        self.training = mode
+        if getattr(self, "training", None) is not mode:  # compiled functions check their state again after a write
+            self.training = mode
         for module in self.children():
             module.train(mode)
         return self
