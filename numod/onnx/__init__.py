@@ -7,8 +7,9 @@ folder, whose names model files import.
 **How it works.** `load` checks the file (`checks`) and builds a `Program`, a list of steps, for the graph and for each
 subgraph and function in it (`build`). A step calls the function that the table has for the node's operator and version
 (`registry`, `opset`). `program` runs the steps; shape arithmetic runs on NumPy arrays (`opset.host`), so that a
-recording of `numod.compile` has tensor operations only. `model` is the module around the program; `layers` makes
-nn.Linear layers of products, `tensors` and `attributes` convert what a file holds. `summary` describes a file.
+recording of `numod.compile` has tensor operations only. `model` is the module around the program; `ties` separates
+tensors that a file stores once because they are equal, `layers` makes nn.Linear layers of products, `tensors` and
+`attributes` convert what a file holds. `summary` describes a file.
 
 `export` writes the program that `numod.export` captures. `symbols` reads it with its dynamic sizes as expressions, and
 `writer/` makes a graph of it, by a table of rules from ops to nodes. `verify` runs the result.

@@ -34,11 +34,12 @@ from .checks import (
     scope_of,
 )
 from .layers import make_layers
-from .recurrent_layers import make_recurrent_layers
 from .model import OnnxModule, Value, add_tensor
 from .program import CALL, UNUSED, Program, Step, set_dropped, subprograms
+from .recurrent_layers import make_recurrent_layers
 from .registry import HOST, Operator, find
 from .tensors import DTYPES, WIDER, dtype_name, read_tensor
+from .ties import separate_equal_tensors
 
 _MOST_STEPS = 100_000  # nodes, where a function's nodes count at each call
 _DEEPEST = 32  # levels of nested functions and subgraphs
@@ -329,6 +330,8 @@ class Builder:
 
     def _register_tensors(self, program: Program, stored: dict[str, object], context: Context) -> None:
         """Register the tensors as parameters and buffers, and constants that are used as tensors as buffers."""
+        if not context.depth:
+            separate_equal_tensors(program, stored)
         uses = _uses(program)
         if not context.depth:
             trained = {name for name, value in stored.items() if self._is_trained(name, value, uses.get(name, set()))}

@@ -97,7 +97,11 @@ def label_of(node: object) -> str:
 
 
 def scope_of(node: object) -> str:
-    """The path of the module that PyTorch's exporters note for a node; "" where the file has none."""
+    """The path of the module that PyTorch's exporters note for a node; "" where the file has none.
+
+    Raises ValueError for a note that is not UTF-8.
+    """
+    check_text(*[entry.value for entry in node.metadata_props])
     for entry in node.metadata_props:
         if entry.key == "pkg.torch.onnx.name_scopes":  # such as ['', 'encoder', 'encoder.lstm', 'lstm_1']
             scopes = re.findall(r"'([^']*)'", entry.value)

@@ -21,19 +21,22 @@ DTYPES = {
     1: dtypes.float32,
     2: dtypes.uint8,
     3: dtypes.int8,
+    4: dtypes.uint16,
     5: dtypes.int16,
     6: dtypes.int32,
     7: dtypes.int64,
     9: dtypes.bool_,
     10: dtypes.float16,
     11: dtypes.float64,
+    12: dtypes.uint32,
+    13: dtypes.uint64,
     14: dtypes.complex64,
     15: dtypes.complex128,
     16: dtypes.bfloat16,
 }
 # constants of integer dtypes that numod has not are held in a wider one: quantized weights and zero points
-WIDER = {4: np.int32, 12: np.int64, 21: np.uint8, 22: np.int8, 25: np.uint8, 26: np.int8}
-_BITS = {4: 16, 12: 32, 13: 64, 17: 8, 18: 8, 19: 8, 20: 8, 21: 4, 22: 4, 23: 4, 24: 8, 25: 2, 26: 2}
+WIDER = {21: np.uint8, 22: np.int8, 25: np.uint8, 26: np.int8}
+_BITS = {17: 8, 18: 8, 19: 8, 20: 8, 21: 4, 22: 4, 23: 4, 24: 8, 25: 2, 26: 2}
 _STRING = 8
 _MAX_RECORDED_SIZE = 65536  # elements of an array that may become part of a recorded program
 

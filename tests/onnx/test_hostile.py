@@ -240,6 +240,13 @@ def test_names_of_attributes_are_text() -> None:
     refused(data.replace(b"alpha", b"\xfflpha"), "is not UTF-8|not an ONNX model")
 
 
+def test_notes_of_nodes_are_text() -> None:
+    noted = node("Relu", "x", "y")
+    noted.metadata_props.add(key="pkg.torch.onnx.name_scopes", value="['', 'scope']")
+    data = model([noted], {"x": [2]}, ["y"]).SerializeToString()
+    refused(data.replace(b"'scope'", b"'\xffcope'"), "is not UTF-8|not an ONNX model")
+
+
 def test_locations_of_external_data_are_no_longer_than_paths_may_be(tmp_path) -> None:
     made = with_tensor(data_location=onnx.TensorProto.EXTERNAL)
     made.graph.initializer[0].external_data.add(key="location", value="a" * 5000)

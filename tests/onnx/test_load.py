@@ -324,14 +324,14 @@ def test_all_that_is_not_supported_is_listed_at_once() -> None:
 
 @pytest.mark.parametrize("form", ["initializer", "constant", "function", "branch"])
 def test_constants_in_a_wider_dtype_are_for_operators_that_give_the_same(form: str) -> None:
-    """A uint16 zero point is held as int32, whose limits are others."""
-    helper, kind = onnx.helper, onnx.TensorProto.UINT16
+    """A uint4 zero point is held as uint8, whose limits are others."""
+    helper, kind = onnx.helper, onnx.TensorProto.UINT4
     zero = helper.make_tensor("zero", kind, [], [3])
     read = node("DequantizeLinear", "stored scale zero", "d")
-    stored = helper.make_tensor("stored", kind, [2], [3, 65535])
+    stored = helper.make_tensor("stored", kind, [2], [3, 15])
     made = model([read, node("Add", "d a", "y")], {"a": [2]}, ["y"], {"scale": np.float32(2)}, opset=21)
     made.graph.initializer.extend([stored, zero])
-    assert numod.onnx.load(made)(numod.zeros(2)).tolist() == [0, 131064]
+    assert numod.onnx.load(made)(numod.zeros(2)).tolist() == [0, 24]
 
     nodes = [node("QuantizeLinear", "a scale zero", "q"), node("DequantizeLinear", "q scale zero", "y")]
     outputs = [helper.make_tensor_value_info("y", 1, None)]
@@ -349,8 +349,24 @@ def test_constants_in_a_wider_dtype_are_for_operators_that_give_the_same(form: s
     made = model(nodes, {"a": [2]}, nodes[-1].output[:1], constants, opset=21, functions=functions, custom=1)
     if form != "constant":
         made.graph.initializer.append(zero)
-    with pytest.raises(NotImplementedError, match="QuantizeLinear with constants of type uint16: node 'q'"):
+    with pytest.raises(NotImplementedError, match="QuantizeLinear with constants of type uint4: node 'q'"):
         numod.onnx.load(made)
+
+
+def test_constants_of_operators_are_part_of_a_recording() -> None:
+    """Loaded models compile without a break, and are exported again."""
+    one = onnx.numpy_helper.from_array(np.float32([1]))
+    nodes = [
+        node("Shape", "x", "shape"), node("ConstantOfShape", "shape", "ones", value=one),
+        node("Gather", "shape zero", "count"), node("Range", "zero count one", "places"),
+        node("Cast", "places", "p", to=1),
+        node("Unsqueeze", "p one_axis", "column"), node("Add", "x ones", "a"), node("Mul", "a column", "y"),
+    ]  # fmt: skip
+    numbers = {"zero": np.array(0), "one": np.array(1), "one_axis": np.array([1])}
+    loaded = numod.onnx.load(model(nodes, {"x": ["batch", 2]}, ["y"], numbers))
+    program = numod.onnx.export(loaded, (numod.zeros(3, 2),), dynamic_axes={"x": {0: "batch"}}, input_names=["x"])
+    assert program(numod.ones(4, 2))[0].tolist() == [[0, 0], [2, 2], [4, 4], [6, 6]]
+    assert numod.compile(loaded, fullgraph=True)(numod.zeros(3, 2)).tolist() == [[0, 0], [1, 1], [2, 2]]
 
 
 def test_without_the_package_an_error_has_the_line_to_install(monkeypatch) -> None:

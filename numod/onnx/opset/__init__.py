@@ -12,6 +12,7 @@ from . import (  # noqa: F401
     index,
     loss,
     microsoft,
+    microsoft_quantized,
     normalization,
     optimizer,
     pooling,

@@ -13,6 +13,8 @@ import numod.nn.functional as F
 from ...core import Tensor
 from ...dtypes import dtype
 from ..registry import operator
+from . import unsigned
+from .unsigned import in_int64, in_order
 
 
 def unary(names: str, function: Callable, since: int = 1) -> None:
@@ -68,7 +70,7 @@ def reciprocal(x: Tensor) -> Tensor:
 
 
 for _names, _function in {
-    "Abs": numod.abs,
+    "Abs": in_int64(numod.abs, lambda x: x),
     "Ceil": numod.ceil,
     "Exp": numod.exp,
     "Floor": numod.floor,
@@ -89,30 +91,30 @@ for _names, _function in {
     "Sinh": numod.sinh,
     "Tan": numod.tan,
     "Erf": numod.erf,
-    "Sign": numod.sign,
+    "Sign": in_int64(numod.sign, unsigned.sign),
     "Round": numod.round,
     "IsNaN": numod.isnan,
-    "BitwiseNot": numod.bitwise_not,
+    "BitwiseNot": in_int64(numod.bitwise_not),
     "Det": numod.det,
 }.items():
     unary(_names, _function)
 for _names, _function in {
-    "Add": numod.add,
-    "Sub": numod.sub,
+    "Add": in_int64(numod.add),
+    "Sub": in_int64(numod.sub),
     "Mul": numod.mul,
-    "Div": divide,
+    "Div": in_int64(divide, unsigned.divide),
     "Pow": power,
     "And": numod.logical_and,
     "Or": numod.logical_or,
     "Xor": numod.logical_xor,
     "Equal": numod.eq,
-    "Greater": numod.gt,
-    "Less": numod.lt,
+    "Greater": in_int64(numod.gt, in_order(numod.gt)),
+    "Less": in_int64(numod.lt, in_order(numod.lt)),
 }.items():
     binary(_names, _function)
 for _names, _function in {
-    "GreaterOrEqual": numod.ge,
-    "LessOrEqual": numod.le,
+    "GreaterOrEqual": in_int64(numod.ge, in_order(numod.ge)),
+    "LessOrEqual": in_int64(numod.le, in_order(numod.le)),
     "BitwiseAnd": numod.bitwise_and,
     "BitwiseOr": numod.bitwise_or,
     "BitwiseXor": numod.bitwise_xor,
@@ -131,8 +133,10 @@ def _enter_variadic(name: str, function: Callable) -> None:
     operator(name, 6)(compute)
 
 
-_enter_variadic("Max", numod.maximum)
-_enter_variadic("Min", numod.minimum)
+maximum = in_int64(numod.maximum, in_order(numod.maximum))
+minimum = in_int64(numod.minimum, in_order(numod.minimum))
+_enter_variadic("Max", maximum)
+_enter_variadic("Min", minimum)
 _enter_variadic("Sum", numod.add)
 
 
@@ -145,7 +149,10 @@ def mean(first: Tensor, *others: Tensor, consumed_inputs: list[int] | None = Non
 @operator("Mod", since=10)
 def modulo(a: Tensor, b: Tensor, *, fmod: int = 0) -> Tensor:
     """The remainder with the divisor's sign, or with the dividend's as C's fmod."""
-    return numod.fmod(a, b) if fmod else numod.remainder(a, b)
+    return numod.fmod(a, b) if fmod else _remainder(a, b)
+
+
+_remainder = in_int64(numod.remainder, unsigned.remainder)
 
 
 @operator("BitShift", since=11)
@@ -153,7 +160,11 @@ def shift_bits(x: Tensor, count: Tensor, *, direction: str) -> Tensor:
     """Shift to the "LEFT" or "RIGHT"."""
     if direction not in ("LEFT", "RIGHT"):
         raise ValueError(f"direction must be LEFT or RIGHT, got {direction}")
-    return numod.bitwise_left_shift(x, count) if direction == "LEFT" else numod.bitwise_right_shift(x, count)
+    return _shift_left(x, count) if direction == "LEFT" else _shift_right(x, count)
+
+
+_shift_left = in_int64(numod.bitwise_left_shift)
+_shift_right = in_int64(numod.bitwise_right_shift, unsigned.shift_right)
 
 
 @operator("Clip", since=1)
@@ -167,8 +178,8 @@ def clip_in_old_version(
 @operator("Clip", since=11)
 def clip(x: Tensor, low: Tensor | None = None, high: Tensor | None = None) -> Tensor:
     """`x` within its limits; the upper one where they cross."""
-    x = x if low is None else numod.maximum(x, low.reshape(()))
-    return x if high is None else numod.minimum(x, high.reshape(()))
+    x = x if low is None else maximum(x, low.reshape(()))
+    return x if high is None else minimum(x, high.reshape(()))
 
 
 @operator("IsInf", since=10)

@@ -28,8 +28,8 @@ def upsample(x: Tensor, scales: np.ndarray, *, mode: str = "nearest") -> Tensor:
 
 @operator("Resize", since=10, host="scales")
 def resize_in_old_version(x: Tensor, scales: np.ndarray, *, mode: str = "nearest") -> Tensor:
-    """In version 10, as Upsample."""
-    form = Form(mode, "asymmetric", "floor")
+    """In version 10, as Upsample; where an axis shrinks, the nearest place is the one after, as in ONNX Runtime."""
+    form = Form(mode, "asymmetric", "simple")
     return _resized(x, list(range(x.ndim)), [float(scale) for scale in scales], None, form, None)
 
 
@@ -125,7 +125,8 @@ def _by_interpolate(x: Tensor, axes: list[int], scales: dict, targets: dict, for
     exact = all(scales[axis] == targets[axis] / x.shape[axis] for axis in axes)
     if wanted is None or form.excludes_outside or form.antialias or not exact or not x.dtype.is_floating_point:
         return None
-    if not axes or min(axes) < 2 or not 1 <= count <= 3 or (form.mode == "nearest" and form.nearest != "floor"):
+    is_floor = form.nearest == "floor" or (form.nearest == "simple" and all(scales[axis] >= 1 for axis in axes))
+    if not axes or min(axes) < 2 or not 1 <= count <= 3 or (form.mode == "nearest" and not is_floor):
         return None
     if form.mode == "cubic" and (count != 2 or form.cubic_a != -0.75):
         return None
@@ -142,7 +143,7 @@ def _resized_axis(
     places = _places(size, scale, target, form.coordinates, region)
     outside = (places < 0) | (places > size - 1) if form.coordinates == "tf_crop_and_resize" else np.zeros(target, bool)
     if form.mode == "nearest":
-        index = _nearest(places, form.nearest).clip(0, size - 1).astype(np.int64)
+        index = _nearest(places, form.nearest, scale).clip(0, size - 1).astype(np.int64)
         out = x.index_select(axis, numod.tensor(index.tolist(), dtype=numod.int64))
     else:
         weights = numod.tensor(_weights(places, size, scale, form).tolist(), dtype=numod.float32)
@@ -158,33 +159,40 @@ def _resized_axis(
 
 
 def _places(size: int, scale: float, target: int, coordinates: str, region: tuple[float, float] | None) -> np.ndarray:
-    """The place in the input of each element of the output along one axis."""
-    y, length = np.arange(target, dtype=np.float64), scale * size
+    """The place in the input of each element of the output along one axis.
+
+    In float32, as in other runtimes: with a scale of 0.6, the nearest place depends on the rounding.
+    """
+    y, scale = np.arange(target, dtype=np.float32), np.float32(scale)
+    length = scale * np.float32(size)
     if coordinates == "align_corners":
-        return np.zeros(target) if length == 1 else y * (size - 1) / (length - 1)
+        return np.zeros(target, np.float32) if length == 1 else y * (size - 1) / (length - 1)
     if coordinates == "asymmetric":
         return y / scale
     if coordinates == "tf_crop_and_resize":
         if region is None:
             raise ValueError("tf_crop_and_resize needs roi")
-        start, end = region
+        start, end = map(np.float32, region)
         if length == 1:
-            return np.full(target, (end - start) * (size - 1) / 2 + start * (size - 1))
+            return np.full(target, (end - start) * np.float32(size - 1) / 2 + start * np.float32(size - 1))
         return y * (end - start) * (size - 1) / (length - 1) + start * (size - 1)
     if coordinates == "pytorch_half_pixel" and length == 1:
-        return np.full(target, -0.5)
-    places = (y + 0.5) / scale - 0.5
+        return np.full(target, -0.5, np.float32)
+    places = (y + np.float32(0.5)) / scale
+    if coordinates == "tf_half_pixel_for_nn":  # in versions 11 and 12
+        return places
     if coordinates == "half_pixel_symmetric":
-        return places + size / 2 * (1 - target / length)
+        return np.float32(size / 2) * (1 - np.float32(target) / length) + places - np.float32(0.5)
     if coordinates not in ("half_pixel", "pytorch_half_pixel"):
         raise ValueError(f"unknown coordinate_transformation_mode {coordinates}")
-    return places
+    return places - np.float32(0.5)
 
 
-def _nearest(places: np.ndarray, mode: str) -> np.ndarray:
+def _nearest(places: np.ndarray, mode: str, scale: float) -> np.ndarray:
     functions = {
-        "round_prefer_floor": lambda x: np.ceil(x - 0.5),
-        "round_prefer_ceil": lambda x: np.floor(x + 0.5),
+        "simple": np.floor if scale >= 1 else np.ceil,
+        "round_prefer_floor": lambda x: np.ceil(x - np.float32(0.5)),
+        "round_prefer_ceil": lambda x: np.floor(x + np.float32(0.5)),
         "floor": np.floor,
         "ceil": np.ceil,
     }

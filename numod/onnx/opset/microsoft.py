@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numod
 import numod.nn.functional as F
 
@@ -12,8 +10,6 @@ from ..registry import MICROSOFT, operator
 from .arithmetic import gemm
 from .attention import merge_heads, split_heads
 from .convolution import conv
-from .pooling import average_pool
-from .quantize import dequantize_linear, dynamic_quantize_linear, matmul_integer, quantize_linear
 
 
 @operator("FusedMatMul", domain=MICROSOFT)
@@ -311,179 +307,6 @@ def multi_head_attention(
     out = _attend(query, key, value, num_heads, mask, attention_bias, scale, bool(unidirectional), mask_filter_value)
     present = split_heads(key, num_heads), split_heads(value, num_heads)
     return (out, *present)[:outputs] if outputs > 1 else out
-
-
-@operator("MatMulNBits", domain=MICROSOFT, state="weight scales zero_points")
-def matmul_n_bits(
-    x: Tensor,
-    weight: Tensor,
-    scales: Tensor,
-    zero_points: Tensor | None = None,
-    order: Tensor | None = None,
-    bias: Tensor | None = None,
-    *,
-    K: int,
-    N: int,
-    accuracy_level: int = 0,
-    bits: int = 4,
-    block_size: int,
-) -> Tensor:
-    """x W, where W (K, N) is stored as (N, blocks, bytes), several numbers to a byte, with a scale per block."""
-    if bits not in (2, 4, 8) or order is not None:
-        raise NotImplementedError(
-            f"weights of {bits} bits or in another order (g_idx); quantize to 2, 4 or 8 bits without g_idx"
-        )
-    blocks = -(-K // block_size)
-    numbers = _unpacked(weight.reshape(N, -1), bits)[:, : blocks * block_size].reshape(N, blocks, block_size)
-    if zero_points is None:
-        zeros: Tensor | float = float(2 ** (bits - 1))
-    elif zero_points.dtype is numod.uint8:
-        zeros = _unpacked(zero_points.reshape(N, -1), bits)[:, :blocks].unsqueeze(-1).to(scales.dtype)
-    else:
-        zeros = zero_points.reshape(N, blocks, 1)
-    dense = (numbers.to(scales.dtype) - zeros) * scales.reshape(N, blocks, 1)
-    return F.linear(x, dense.reshape(N, -1)[:, :K].to(x.dtype), bias)
-
-
-def _unpacked(packed: Tensor, bits: int) -> Tensor:
-    """The numbers of each byte, lowest bits first."""
-    if bits == 8:
-        return packed
-    parts = [numod.bitwise_right_shift(packed, shift) & (2**bits - 1) for shift in range(0, 8, bits)]
-    return numod.stack(parts, -1).reshape(packed.shape[0], -1)
-
-
-@operator("DynamicQuantizeMatMul", domain=MICROSOFT, state="b_scale b_zero")
-def dynamic_quantize_matmul(
-    a: Tensor, b: Tensor, b_scale: Tensor, b_zero: Tensor | None = None, bias: Tensor | None = None
-) -> Tensor:
-    """The product with an input that is quantized by its range."""
-    values, scale, zero = dynamic_quantize_linear(a)
-    return matmul_integer_to_float(values, b, scale, b_scale, zero, b_zero, bias)
-
-
-@operator("MatMulIntegerToFloat", domain=MICROSOFT, state="a_scale b_scale a_zero b_zero")
-def matmul_integer_to_float(
-    a: Tensor,
-    b: Tensor,
-    a_scale: Tensor,
-    b_scale: Tensor,
-    a_zero: Tensor | None = None,
-    b_zero: Tensor | None = None,
-    bias: Tensor | None = None,
-) -> Tensor:
-    """The product of integers, scaled."""
-    out = matmul_integer(a, b, a_zero, b_zero).to(numod.float32) * (a_scale * b_scale)
-    return out if bias is None else out + bias
-
-
-def _quantized_binary(name: str, function: object) -> None:
-    def compute(
-        a: Tensor,
-        a_scale: Tensor,
-        a_zero: Tensor | None,
-        b: Tensor,
-        b_scale: Tensor,
-        b_zero: Tensor | None,
-        scale: Tensor,
-        zero: Tensor | None = None,
-    ) -> Tensor:
-        out = function(dequantize_linear(a, a_scale, a_zero), dequantize_linear(b, b_scale, b_zero))
-        return quantize_linear(out, scale, zero)
-
-    operator(name, domain=MICROSOFT, state="a_scale a_zero b_scale b_zero scale zero")(compute)
-
-
-_quantized_binary("QLinearAdd", numod.add)
-_quantized_binary("QLinearMul", numod.mul)
-
-
-@operator("QLinearSigmoid", domain=MICROSOFT, state="x_scale x_zero scale zero")
-def qlinear_sigmoid(
-    x: Tensor, x_scale: Tensor, x_zero: Tensor | None, scale: Tensor, zero: Tensor | None = None
-) -> Tensor:
-    """The sigmoid of quantized numbers."""
-    return quantize_linear(numod.sigmoid(dequantize_linear(x, x_scale, x_zero)), scale, zero)
-
-
-@operator("QLinearLeakyRelu", domain=MICROSOFT, state="x_scale x_zero scale zero")
-def qlinear_leaky_relu(
-    x: Tensor,
-    x_scale: Tensor,
-    x_zero: Tensor | None,
-    scale: Tensor,
-    zero: Tensor | None = None,
-    *,
-    alpha: float = 0.01,
-) -> Tensor:
-    """LeakyRelu of quantized numbers."""
-    return quantize_linear(F.leaky_relu(dequantize_linear(x, x_scale, x_zero), alpha), scale, zero)
-
-
-@operator("QLinearSoftmax", domain=MICROSOFT, state="x_scale x_zero scale zero")
-def qlinear_softmax(
-    x: Tensor,
-    x_scale: Tensor,
-    x_zero: Tensor | None,
-    scale: Tensor,
-    zero: Tensor | None = None,
-    *,
-    axis: int = -1,
-    opset: int = 0,
-) -> Tensor:
-    """Softmax of quantized numbers; before opset 13 over all axes from `axis` on."""
-    values = dequantize_linear(x, x_scale, x_zero)
-    if opset < 13:
-        flat = values.reshape(math.prod(values.shape[: axis % x.ndim]), -1)
-        return quantize_linear(F.softmax(flat, 1).reshape(x.shape), scale, zero)
-    return quantize_linear(F.softmax(values, axis), scale, zero)
-
-
-@operator("QLinearConcat", domain=MICROSOFT)
-def qlinear_concat(scale: Tensor, zero: Tensor, *parts: Tensor, axis: int) -> Tensor:
-    """Quantized tensors, each with its scale and zero point, one after another."""
-    values = [dequantize_linear(*parts[k : k + 3]) for k in range(0, len(parts), 3)]
-    return quantize_linear(numod.cat(values, axis), scale, zero)
-
-
-@operator("QLinearGlobalAveragePool", domain=MICROSOFT, state="x_scale x_zero scale zero")
-def qlinear_global_average_pool(
-    x: Tensor, x_scale: Tensor, x_zero: Tensor, scale: Tensor, zero: Tensor, *, channels_last: int = 0
-) -> Tensor:
-    """The mean of each channel of quantized numbers."""
-    axes = tuple(range(1, x.ndim - 1)) if channels_last else tuple(range(2, x.ndim))
-    return quantize_linear(dequantize_linear(x, x_scale, x_zero).mean(axes, keepdim=True), scale, zero)
-
-
-@operator("QLinearAveragePool", domain=MICROSOFT, state="x_scale x_zero scale zero")
-def qlinear_average_pool(
-    x: Tensor,
-    x_scale: Tensor,
-    x_zero: Tensor | None,
-    scale: Tensor,
-    zero: Tensor | None = None,
-    *,
-    auto_pad: str = "NOTSET",
-    ceil_mode: int = 0,
-    channels_last: int = 0,
-    count_include_pad: int = 0,
-    kernel_shape: list[int],
-    pads: list[int] | None = None,
-    strides: list[int] | None = None,
-) -> Tensor:
-    """Means of windows of quantized numbers."""
-    if channels_last:
-        raise NotImplementedError("channels_last; export the model with channels after the batch")
-    out = average_pool(
-        dequantize_linear(x, x_scale, x_zero),
-        auto_pad=auto_pad,
-        ceil_mode=ceil_mode,
-        count_include_pad=count_include_pad,
-        kernel_shape=kernel_shape,
-        pads=pads,
-        strides=strides,
-    )
-    return quantize_linear(out, scale, zero)
 
 
 @operator("Inverse", domain=MICROSOFT)

@@ -199,6 +199,12 @@ def dropout_in_first_version(
 
 @operator("Dropout", since=7)
 def dropout_in_old_version(x: Tensor, *, ratio: float = 0.5, outputs: int, scope: dict) -> object:
+    """Before version 10 the mask has the input's dtype."""
+    return _dropout(x, ratio, scope[TRAINING], outputs, x.dtype)
+
+
+@operator("Dropout", since=10)
+def dropout_with_ratio(x: Tensor, *, ratio: float = 0.5, outputs: int, scope: dict) -> object:
     """Before version 12 the ratio is an attribute."""
     return _dropout(x, ratio, scope[TRAINING], outputs, numod.bool)
 

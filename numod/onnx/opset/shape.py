@@ -9,9 +9,11 @@ import numpy as np
 import numod
 import numod.nn.functional as F
 
+from ... import dtypes
 from ...core import Tensor
 from ...dtypes import dtype
 from ..registry import operator
+from ..tensors import as_array
 
 
 def sizes(values: np.ndarray) -> tuple[int, ...]:
@@ -241,18 +243,26 @@ def constant_of_shape(shape: np.ndarray, *, value: np.ndarray | None = None) -> 
     """One value, 0 by default, in a shape."""
     if value is None:
         return numod.zeros(sizes(shape))
-    fill = value if isinstance(value, Tensor) else numod.from_numpy(np.array(value))
-    return numod.full(sizes(shape), fill.item(), dtype=fill.dtype)
+    if isinstance(value, Tensor):
+        return value.reshape(()).expand(sizes(shape)).clone()
+    return numod.full(sizes(shape), value.item(), dtype=dtypes.from_numpy(value.dtype))
 
 
-@operator("Range", since=11, host="limit delta")
-def range_(start: Tensor, limit: np.ndarray, delta: np.ndarray) -> Tensor:
+@operator("Range", since=11, host="start limit delta")
+def range_in_old_version(start: np.ndarray, limit: np.ndarray, delta: np.ndarray) -> Tensor:
+    """Before version 27 no type is bfloat16, which arrays have not."""
+    return range_(start, limit, delta)
+
+
+@operator("Range", since=27, raw=True)
+def range_(start: np.ndarray | Tensor, limit: np.ndarray | Tensor, delta: np.ndarray | Tensor) -> Tensor:
     """Numbers from start, by delta, up to but without limit."""
-    first, last, step = start.item(), limit.item(), delta.item()
-    if start.dtype.is_floating_point:
+    dtype = start.dtype if isinstance(start, Tensor) else dtypes.from_numpy(start.dtype)
+    first, last, step = (as_array(number).item() for number in (start, limit, delta))
+    if dtype.is_floating_point:
         count = max(math.ceil((last - first) / step), 0)
-        return (numod.arange(count) * step + first).to(start.dtype)
-    return numod.arange(first, max(first, last) if step > 0 else min(first, last), step, dtype=start.dtype)
+        return (numod.arange(count) * step + first).to(dtype)
+    return numod.arange(first, max(first, last) if step > 0 else min(first, last), step, dtype=dtype)
 
 
 @operator("EyeLike", since=9)
