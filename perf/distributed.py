@@ -203,11 +203,11 @@ def main() -> None:
 if __name__ == "__main__":
     if sys.argv[1:] == ["predict"]:
         for network, count in ((LeNet, 20_000), (Wider, 4_000)):
-            for source, speedup, one, two, own in inference(network, count, 5):
+            for source, speedup, one, two, client in inference(network, count, 5):
                 print(
                     f"{network.__name__}, {count} examples, {source}: two workers {speedup:.2f} x one; processor time: "
-                    f"one worker {one:.2f} s, two {two:.2f} s, client {own:.2f} s; so at most "
-                    f"{2 * one / (two + own):.2f} x"
+                    f"one worker {one:.2f} s, two {two:.2f} s, client {client:.2f} s; so at most "
+                    f"{2 * one / (two + client):.2f} x"
                 )
     else:
         main()
