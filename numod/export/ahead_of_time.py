@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from ..core.tensor import Tensor
 from ..device import helpers
 from . import browser, header, libraries, loader, targets
 from .fourier import prepared
@@ -21,9 +22,11 @@ from .problems import ExportError, problems
 from .program import ExportedProgram
 from .targets import Target
 from .variants import unbounded
+from .zeros import without_zeros
 
 _WEIGHTS = ("embedded", "file")
 _GOALS = ("speed", "size")
+_OPTIONS = ("freezing", "sparsity")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,6 +62,7 @@ def aot_compile(
     targets: Sequence[str] = ("native",),
     weights: str = "embedded",
     optimize: str = "speed",
+    options: Mapping[str, bool] | None = None,
 ) -> Artifact:
     """Compile a program to native code that needs no Python: for each target an object file and, if a linker is
     installed, a shared library.
@@ -73,14 +77,24 @@ def aot_compile(
     - `weights`: "embedded" in the code, or in a "file" NAME.safetensors, whose data the caller passes in. Their layout
       is the same for all targets.
     - `optimize`: for "speed" or "size".
+    - `options={"freezing": True}`: weights are constants, and what depends on them alone is computed ahead
+      (`ExportedProgram.frozen`); they have no names in the file of weights. With `"sparsity": True` as well, weights of
+      linear layers are stored and multiplied without their zeros, where that takes fewer bytes; if a target has an
+      operating system, also only where a measurement on this machine shows that it is faster.
 
     Raises ExportError, before anything is written, with a list of everything that cannot be exported.
     """
-    rows = _checked(program, name, targets, weights, optimize)
+    rows = _checked(program, name, targets, weights, optimize, options)
     for_speed = weights == "embedded" and optimize == "speed" and not any(row.bare for row in rows)
     programs = {
         entry: prepared(getattr(exported, "_exported", exported)) for entry, exported in _programs(program).items()
     }
+    if options and options.get("freezing"):
+        copies: dict[int, Tensor] = {}
+        programs = {entry: exported.frozen(copies=copies) for entry, exported in programs.items()}
+    if options and options.get("sparsity"):
+        measured = not all(row.bare for row in rows)
+        programs = {entry: without_zeros(exported, measured) for entry, exported in programs.items()}
     wrong = [
         f"{entry}: {line}" if entry else line
         for entry, exported in programs.items()
@@ -104,7 +118,9 @@ def _programs(program: Any) -> dict[str, Any]:
     return dict(program) if isinstance(program, Mapping) else {"": program}
 
 
-def _checked(program: Any, name: str, names: Sequence[str], weights: str, optimize: str) -> list[Target]:
+def _checked(
+    program: Any, name: str, names: Sequence[str], weights: str, optimize: str, options: Mapping[str, bool] | None
+) -> list[Target]:
     """The targets. Raises TypeError or ValueError for invalid arguments."""
     programs = _programs(program)
     for exported in programs.values():
@@ -122,6 +138,12 @@ def _checked(program: Any, name: str, names: Sequence[str], weights: str, optimi
         raise ValueError(
             f"aot_compile: weights must be one of {_WEIGHTS} and optimize one of {_GOALS}, got {weights!r} and "
             f"{optimize!r}"
+        )
+    options = options or {}
+    if not {*options} <= {*_OPTIONS} or (options.get("sparsity") and not options.get("freezing")):
+        raise ValueError(
+            f"aot_compile: options must be of {_OPTIONS}, and sparsity needs freezing, got {dict(options)}; try "
+            'options={"freezing": True, "sparsity": True}'
         )
     if isinstance(names, str) or not names:
         raise ValueError(f"aot_compile: targets must be a sequence of names, such as ('native',), got {names!r}")

@@ -34,6 +34,8 @@ def add_command(commands: argparse._SubParsersAction) -> None:
         help="in the code, or in a file (default: %(default)s)",
     )
     parser.add_argument("--optimize", choices=("speed", "size"), default="speed", help="(default: %(default)s)")
+    parser.add_argument("--freezing", action="store_true", help="compute ahead what depends on weights alone")
+    parser.add_argument("--sparsity", action="store_true", help="leave zeros of linear weights out; needs --freezing")
     parser.set_defaults(run=_run)
 
 
@@ -46,6 +48,7 @@ def _run(options: argparse.Namespace) -> int:
             targets=options.target or ("native",),
             weights=options.weights,
             optimize=options.optimize,
+            options={"freezing": options.freezing, "sparsity": options.sparsity},
         )
     except (ExportError, OSError, ValueError) as problem:
         print(problem, file=sys.stderr)

@@ -14,6 +14,7 @@ import os
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -190,7 +191,17 @@ class Job:
 
 def shared_names(programs: Mapping[str, ExportedProgram]) -> dict[str, dict[Value, str]]:
     """Names of each program's held tensors. Tensors of several programs with the same memory have the same name."""
-    known: dict[int, str] = {}
+    exports = programs.values()
+    with_names = {
+        id(exported.program.held[value]._storage)
+        for exported in exports
+        for value in exported.names
+        if value in exported.program.held
+    }
+    storages = [{id(tensor._storage) for tensor in exported.program.held.values()} for exported in exports]
+    uses = Counter(storage for of_program in storages for storage in of_program)
+    unnamed = [storage for storage, count in uses.items() if count > 1 and storage not in with_names]
+    known = {storage: f"shared{k}" for k, storage in enumerate(unnamed)}
     names_by_entry: dict[str, dict[Value, str]] = {}
     for entry, exported in programs.items():
         names_by_entry[entry] = {}

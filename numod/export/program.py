@@ -91,12 +91,13 @@ class ExportedProgram:
         """A Module that runs the program, with the same parameters and state_dict. It runs without gradients."""
         return ExportedModule(self)
 
-    def frozen(self, preserved: Sequence[str] = ()) -> ExportedProgram:
+    def frozen(self, preserved: Sequence[str] = (), copies: dict[int, Tensor] | None = None) -> ExportedProgram:
         """The program with copies of its parameters and buffers as constants, except for the `preserved` names.
 
-        All that depends on constants only is computed, and batch norms are part of the layers before them.
+        All that depends on constants only is computed, and batch norms are part of the layers before them. Programs
+        that are frozen with one dict `copies` share the copies of tensors that they share.
         """
-        copies: dict[int, Tensor] = {}
+        copies = {} if copies is None else copies
         names = {value: name for value, name in self.names.items() if name in preserved}
         program = copied(self.program, self.program.steps)
         program.held = {

@@ -1,0 +1,79 @@
+"""Leaves the zeros of weights out of an exported program, for `aot_compile(..., options={"sparsity": True})`."""
+
+from __future__ import annotations
+
+import copy
+from functools import partial
+
+from ..core.apply import apply
+from ..core.create.creation import ones
+from ..core.create.values import from_numpy
+from ..core.tensor import Tensor
+from ..graph.ir.alias_analysis import accessed_values, copied, program_outputs
+from ..graph.ir.program import Program, Step, Value
+from ..graph.passes.sparsity import LEAST_ZEROS, is_faster
+from ..ops.matmul import compressed
+from ..ops.matmul.int8_linear import byte_linear
+from ..ops.matmul.matmul import linear
+from .program import ExportedProgram
+
+_FORMS = {linear: compressed.compressed_linear, byte_linear: compressed.compressed_byte_linear}
+
+
+def without_zeros(exported: ExportedProgram, measured: bool) -> ExportedProgram:
+    """The frozen program whose linear layers read compressed weights, where that takes fewer bytes.
+
+    If `measured`, only weights that are at least half zeros, and where a measurement on this machine shows that their
+    layer is faster. Programs with dynamic dimensions stay as they are.
+    """
+    if exported.dynamic is not None:
+        return exported
+    result = copy.copy(exported)
+    result.program = _compressed(exported.program, measured)
+    return result
+
+
+def _compressed(program: Program, measured: bool) -> Program:
+    result = copied(program, [])
+    result.held = dict(program.held)
+    known: dict[Value, list[Value]] = {}
+    for step in program.steps:
+        weight = step.inputs[1] if isinstance(step, Step) and step.op in _FORMS else None
+        tensor = program.held.get(weight)
+        rows = None if tensor is None else compressed.compressed(tensor.detach().numpy())
+        if rows is None or (measured and not _is_faster(program, step, tensor, rows)):
+            result.steps.append(step)
+            continue
+        block, *parts = rows
+        if weight not in known:
+            known[weight] = [_hold(result, from_numpy(part)) for part in parts]
+        x, _, *others = step.inputs
+        inputs = (x, *known[weight], *others)
+        result.steps.append(
+            Step(_FORMS[step.op], inputs, (block, *step.attributes), step.results, False, step.location)
+        )
+    used = {value for step in result.steps for value in accessed_values(step)}.union(program_outputs(result))
+    result.held = {value: tensor for value, tensor in result.held.items() if value in used}
+    return result
+
+
+def _hold(program: Program, tensor: Tensor) -> Value:
+    value = Value(1 + max(layout.number for layout in program.layouts))
+    program.held[value], program.layouts[value] = tensor, tensor._layout
+    return value
+
+
+def _is_faster(program: Program, step: Step, weight: Tensor, rows: tuple) -> bool:
+    """Whether a layer whose weight is at least half zeros is faster with its compressed form, on this machine."""
+    (x, _, *others), (block, *parts) = step.inputs, rows
+    others = [program.held.get(other, other) if isinstance(other, Value) else other for other in others]
+    if int((weight != 0).sum()) > (1 - LEAST_ZEROS) * weight.numel() or any(
+        isinstance(other, Value) for other in others
+    ):
+        return False
+    example = ones(*program.layouts[x].shape, dtype=program.layouts[x].dtype)
+    sparse = example, *map(from_numpy, parts), *others
+    return is_faster(
+        partial(apply, _FORMS[step.op], sparse, (block, *step.attributes)),
+        partial(apply, step.op, (example, weight, *others), step.attributes),
+    )

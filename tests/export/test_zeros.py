@@ -1,0 +1,103 @@
+"""`aot_compile(options={"sparsity": True})`: which weights lose their zeros, and that results stay the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import numod as torch
+from numod import nn
+from numod.ao import quantization
+from numod.ao.pruning import WeightNormSparsifier
+from numod.export import aot_compile, export, load_native, zeros
+from numod.nn.utils import prune
+
+OPTIONS = {"freezing": True, "sparsity": True}
+
+
+def pruned(amount: float = 0.9) -> nn.Module:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(64, 48), nn.ReLU(), nn.Linear(48, 10)).eval()
+    for layer in (model[0], model[2]):
+        prune.l1_unstructured(layer, "weight", amount)
+    return model
+
+
+def names_of(program: object) -> list[str]:
+    return [step.op.name for step in program.steps]
+
+
+def always(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zeros, "is_faster", lambda one, other: True)
+
+
+def test_native_code_of_a_pruned_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    always(monkeypatch)
+    model, x = pruned(), torch.randn(1, 64)
+    dense = aot_compile(export(model, (x,)), tmp_path / "dense", options={"freezing": True})
+    sparse = aot_compile(export(model, (x,)), tmp_path / "sparse", options=OPTIONS)
+    assert sparse.weights_bytes < 0.25 * dense.weights_bytes
+    got = load_native(sparse.folder).run(x.numpy())
+    np.testing.assert_allclose(got, model(x).detach().numpy(), rtol=1e-4, atol=1e-6)
+
+
+def test_patterns_of_blocks_and_two_of_four() -> None:
+    for shape, count in (((1, 4), 4), ((1, 4), 2)):
+        model = nn.Sequential(nn.Linear(64, 32))
+        sparsifier = WeightNormSparsifier(0.9 if count == 4 else 1.0, shape, count)
+        sparsifier.prepare(model, [{"tensor_fqn": "0.weight"}])
+        sparsifier.step()
+        sparsifier.squash_mask()
+        x = torch.randn(2, 64)
+        exported = zeros.without_zeros(export(model.eval(), (x,)).frozen(), measured=False)
+        (step,) = exported.program.steps
+        assert step.op.name == "compressed_linear" and step.attributes == (count if count == 4 else 1,)
+        torch.testing.assert_close(exported.module()(x), model(x))
+
+
+def test_quantized_layers_keep_their_integers() -> None:
+    model, x = pruned(0.8), torch.randn(20, 64)
+    for layer in (model[0], model[2]):
+        prune.remove(layer, "weight")
+    wrapped = quantization.QuantWrapper(quantization.fuse_modules(model, ["0", "1"])).eval()
+    wrapped.qconfig = quantization.get_default_qconfig("qnnpack")
+    prepared = quantization.prepare(wrapped)
+    prepared(x)
+    converted = quantization.convert(prepared)
+    integers = converted.quant(x)
+    exported = zeros.without_zeros(export(converted.module, (integers,)).frozen(), measured=False)
+    assert names_of(exported.program) == ["compressed_byte_linear"] * 2
+    assert torch.equal(exported.module()(integers.int_repr()), converted.module(integers).int_repr())
+
+
+def test_weights_that_do_not_pay_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    always(monkeypatch)
+    x = torch.randn(1, 64)
+    exported = export(pruned(0.1), (x,)).frozen()
+    assert names_of(zeros.without_zeros(exported, True).program) == names_of(exported.program)
+    exported = export(pruned(), (x,)).frozen()
+    assert "compressed_linear" in names_of(zeros.without_zeros(exported, True).program)
+    monkeypatch.setattr(zeros, "is_faster", lambda one, other: False)
+    assert names_of(zeros.without_zeros(exported, True).program) == names_of(exported.program)
+
+
+def test_programs_with_compressed_weights_are_saved(tmp_path: Path) -> None:
+    model, x = pruned(), torch.randn(3, 64)
+    exported = zeros.without_zeros(export(model, (x,)).frozen(), False)
+    torch.export.save(exported, tmp_path / "net.pt2")
+    torch.testing.assert_close(torch.export.load(tmp_path / "net.pt2").module()(x), model(x))
+
+
+def test_programs_share_the_weights_that_they_shared(tmp_path: Path) -> None:
+    layer, x = nn.Linear(64, 64), torch.randn(1, 64)
+    programs = {"one": export(layer, (x,)), "two": export(nn.Sequential(layer, nn.ReLU()), (x,))}
+    artifact = aot_compile(programs, tmp_path, options={"freezing": True})
+    assert artifact.weights_bytes < 1.5 * 64 * 64 * 4
+
+
+@pytest.mark.parametrize("options", [{"sparsity": True}, {"sparse": True}])
+def test_refused_options(options: dict, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="options must be of"):
+        aot_compile(export(pruned(), (torch.randn(1, 64),)), tmp_path, options=options)
