@@ -10,6 +10,7 @@ from ..core.tensor import Tensor
 from ..graph.backend.lower import Call, lower
 from ..graph.passes.pipeline import optimise
 from ..graph.ir.program import Program, Step, Value
+from ..ops.fft.fft import Transform
 from ..ops.update import Update
 from ..optim import Optimizer
 from ..serialization.program import unsaveable
@@ -38,11 +39,17 @@ def problems(program: Program) -> list[str]:
 def of_calls(program: Program) -> list[str]:
     """A line for each step that only NumPy computes."""
     return [
-        f"{_line(call.step)}: {call.step.op.name} is computed by NumPy (LAPACK, or a transform with a large prime "
-        "factor); compute it outside, and pass the result in"
+        f"{_line(call.step)}: {call.step.op.name} is computed by NumPy, {_reason(call.step)}; compute it outside, and "
+        "pass the result in"
         for call in lower(optimise(program)[0]).calls
         if isinstance(call, Call) and call.kernel is None
     ]
+
+
+def _reason(step: Step) -> str:
+    if isinstance(step.op, Transform):
+        return "since the length has a prime factor above 512"
+    return "with LAPACK, which native code does not have"
 
 
 def of_optimizers(optimizers: dict[str, Optimizer]) -> list[str]:
