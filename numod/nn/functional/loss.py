@@ -281,8 +281,8 @@ def cross_entropy(
     if input.shape == target.shape:
         if not target.dtype.is_floating_point:
             raise RuntimeError(
-                f"Expected floating point type for target with class probabilities, got {target.dtype.short}; for one-hot targets use "
-                "target.argmax(1) or target.float()"
+                f"Expected floating point type for target with class probabilities, got {target.dtype.short}; for "
+                "one-hot targets use target.argmax(1) or target.float()"
             )
         if ignore_index >= 0:
             raise RuntimeError("ignore_index is not supported for floating point target")
