@@ -47,8 +47,7 @@ class Callbacks:
         callback.learn = self
         setattr(self, callback.name, callback)
         self.cbs.append(callback)
-        if self._is_fitting:
-            self._prepare_events()
+        self._change_events()
         return self
 
     def remove_cbs(self, cbs: Iterable | Callback | type | None) -> Callbacks:
@@ -68,8 +67,7 @@ class Callbacks:
             callback.learn = None
             if self.__dict__.get(callback.name) is callback:
                 delattr(self, callback.name)
-        if self._is_fitting:
-            self._prepare_events()
+        self._change_events()
         return self
 
     @contextmanager
@@ -101,6 +99,8 @@ class Callbacks:
 
     def __call__(self, event: str) -> None:
         """Call the callbacks of an event."""
+        if self._is_stale:
+            self._prepare_events()
         for call in self._on[event]:
             call()
 
@@ -109,19 +109,30 @@ class Callbacks:
         return {True: None, False: None}
 
     def _forget_handlers(self) -> None:
-        self._is_fitting, self._steps = False, Callbacks._compiled_steps(self)
+        self._is_fitting = self._is_stale = False
+        self._steps = Callbacks._compiled_steps(self)
         self._handlers = {training: {event: [] for event in EVENTS} for training in (True, False)}
         self._enter(True)
 
     def _prepare_events(self) -> None:
-        """Look up the handlers of all events, for training and validation: before a fit, and if callbacks change."""
-        old, self._handlers = self._handlers, {training: self._table(training) for training in (True, False)}
-        for training, table in old.items():  # loops over these lists may be running
-            for event, calls in table.items():
-                calls[:] = [call if call in self._handlers[training][event] else _nothing for call in calls]
+        """Look up the handlers of all events, for training and validation."""
+        self._handlers = {training: self._table(training) for training in (True, False)}
         if self._is_fitting:
             self._steps = self._compiled_steps()
+        self._is_stale = False
         self._enter(self._is_in_training)
+
+    def _change_events(self) -> None:
+        """During a fit, callbacks that were removed or switched off are not called any more, and all handlers are
+        looked up before the next event or batch.
+        """
+        if not self._is_fitting:
+            return
+        self._is_stale = True
+        for training, table in self._handlers.items():
+            new = self._table(training)
+            for event, calls in table.items():  # in place: a loop over the list may be running
+                calls[:] = [call if call in new[event] else _nothing for call in calls]
 
     def _enter(self, training: bool) -> None:
         """Take the handlers and the step of training or of validation."""

@@ -114,7 +114,7 @@ class Callback:
     def run(self, value: bool) -> None:
         changes, self.__dict__["run"] = value != self.run, value
         if changes and self.learn is not None:
-            self.learn._prepare_events()
+            self.learn._change_events()
 
     def __repr__(self) -> str:
         return type(self).__name__

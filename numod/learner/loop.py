@@ -26,7 +26,7 @@ _AROUND = {
 _STATE = (
     "xb", "yb", "pred", "loss", "loss_grad", "training", "epoch", "start_epoch", "n_epoch", "iter", "n_iter",
     "train_iter", "pct_train", "pct_batch", "dl", "compile", "logger", "probing", "_handlers", "_steps", "_is_fitting",
-    "_is_in_training", "_on", "_step", "_before_batch", "_after_batch", "_listens_inside",
+    "_is_stale", "_is_in_training", "_on", "_step", "_before_batch", "_after_batch", "_listens_inside",
 )  # fmt: skip
 
 
@@ -86,6 +86,8 @@ class Loop(Callbacks):
         with ended(iter(self.dl)) as batches:
             for number, batch in enumerate(batches, getattr(self.dl, "first", 0)):
                 self.iter = number
+                if self._is_stale:
+                    self._prepare_events()
                 if self._is_plain and type(batch) in pairs and len(batch) == 2:
                     x, y = batch
                     self.xb, self.yb = (x,), (y,)

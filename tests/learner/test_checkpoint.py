@@ -1,7 +1,7 @@
 """Checkpoint: training that is killed at any moment goes on to the same weights, bit for bit.
 
-Processes are killed with SIGKILL at random moments: twice in the default suite, twenty with the marker `learner`
-(about two minutes).
+Processes are killed with SIGKILL at random moments: twice in the default suite, twenty times eagerly and twenty times
+compiled with the marker `learner` (about four minutes).
 """
 
 from __future__ import annotations
@@ -43,19 +43,20 @@ SCRIPT = textwrap.dedent("""
             if self.training:
                 print(self.train_iter, flush=True)
 
-    cbs = [MixedPrecision(init_scale=64.0, growth_interval=3), MixUp(), EMA(0.9), GradientAccumulation(8),
-           ReduceLROnPlateau(patience=1), CSVLogger(), Checkpoint(every=2), Tell()]
-    learn = Learner(dls, model, path=sys.argv[1], cbs=cbs)
+    compiled = sys.argv[2] == "compiled"
+    inside = [MixedPrecision(init_scale=64.0, growth_interval=3), MixUp(), GradientAccumulation(8)]
+    cbs = [*([] if compiled else inside), EMA(0.9), ReduceLROnPlateau(patience=1), CSVLogger(), Checkpoint(every=2), Tell()]
+    learn = Learner(dls, model, path=sys.argv[1], cbs=cbs, compile=compiled)
     learn.fit_one_cycle(3, 1e-2, resume=True)
     numod.save(model.state_dict(), sys.argv[1] + "/final.pth")
 """)
 
 
-def run(folder: Path, kill_after: int | None = None) -> None:
+def run(folder: Path, kind: str, kill_after: int | None = None) -> None:
     """Run the script; with `kill_after`, kill it after so many lines of progress, at some moment of the next batch."""
     folder.mkdir(exist_ok=True)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    command = [sys.executable, "-c", SCRIPT, str(folder)]
+    command = [sys.executable, "-c", SCRIPT, str(folder), kind]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment) as process:
         seen = 0
         for line in process.stdout:
@@ -66,26 +67,27 @@ def run(folder: Path, kill_after: int | None = None) -> None:
     assert process.returncode == (0 if kill_after is None or process.returncode == 0 else -signal.SIGKILL)
 
 
-def kill_and_resume(tmp_path: Path, times: int, seed: int) -> None:
+def kill_and_resume(tmp_path: Path, kind: str, times: int, seed: int) -> None:
     draw = random.Random(seed)
-    run(tmp_path / "whole")
+    run(tmp_path / "whole", kind)
     expected = numod.load(tmp_path / "whole" / "final.pth")
     for number in range(times):
         folder = tmp_path / f"killed {number}"
-        run(folder, draw.randrange(1, 37))
-        run(folder)
+        run(folder, kind, draw.randrange(1, 37))
+        run(folder, kind)
         weights = numod.load(folder / "final.pth")
         assert all(numod.equal(weights[name], expected[name]) for name in expected)
         assert (folder / "history.csv").read_text().count("\n") == 4
 
 
 def test_killed_training_resumes_to_the_same_weights(tmp_path: Path) -> None:
-    kill_and_resume(tmp_path, 2, seed=0)
+    kill_and_resume(tmp_path, "eager", 2, seed=0)
 
 
 @pytest.mark.learner
-def test_killed_training_resumes_to_the_same_weights_twenty_times(tmp_path: Path) -> None:
-    kill_and_resume(tmp_path, 20, seed=1)
+@pytest.mark.parametrize("kind", ["eager", "compiled"])
+def test_killed_training_resumes_to_the_same_weights_twenty_times(kind: str, tmp_path: Path) -> None:
+    kill_and_resume(tmp_path, kind, 20, seed=1)
 
 
 class Stop(Exception):

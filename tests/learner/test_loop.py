@@ -119,6 +119,62 @@ def test_callbacks_run_by_order_and_only_where_they_want() -> None:
     assert calls == ["early", "late", "late", "early"] and late.run
 
 
+@pytest.mark.parametrize("compiled", [False, True])
+def test_callbacks_come_and_go_during_a_fit(compiled: bool) -> None:
+    calls: list[str] = []
+    guest, leaver = (
+        Callback(after_batch=lambda self: calls.append(f"guest {self.train_iter}")),
+        Callback(after_batch=lambda self: calls.append(f"leaver {self.train_iter}")),
+    )
+    guest.order, leaver.order = 3, 2
+
+    class Host(Callback):
+        order = 1
+
+        def after_batch(self) -> None:
+            if self.train_iter == 2:
+                self.learn.add_cb(guest)
+                self.learn.remove_cb(leaver)
+            if self.train_iter == 4:
+                guest.run = False
+
+    learn = learner(compile=compiled, cbs=[leaver, Host, Recorder])
+    learn.fit(2)
+    assert calls == ["leaver 1", "guest 3"]
+    assert len(learn.recorder.losses) == 6 and same(learn.model, by_hand(batches(), 2, compiled=compiled))
+
+
+def test_a_callback_that_changes_the_step_is_added_to_a_compiled_fit() -> None:
+    class Host(Callback):
+        def after_batch(self) -> None:
+            if self.train_iter == 1:
+                self.learn.add_cb(Callback(before_step=lambda self: steps.append(self.train_iter)))
+
+    steps: list[int] = []
+    with pytest.warns(UserWarning, match="the step runs eagerly, because Callback listens to before_step"):
+        learner(compile=True, cbs=Host).fit(1)
+    assert steps == [1, 2]
+
+
+@pytest.mark.parametrize("use", ["validate", "get_preds", "lr_find"])
+def test_the_learner_is_used_in_the_middle_of_a_fit(use: str) -> None:
+    class Host(Callback):
+        only_fit = True
+
+        def after_batch(self) -> None:
+            if self.training and self.train_iter == 2:
+                getattr(self.learn, use)(**({"num_it": 6} if use == "lr_find" else {}))
+
+        def after_epoch(self) -> None:
+            self.learn.validate()
+
+    learn = learner(valid=batches(1), cbs=[Host, Recorder, log := Log()])
+    learn.fit(2)
+    assert same(learn.model, by_hand(batches(), 2))
+    assert learn.train_iter == 6 and learn.pct_train == pytest.approx(1) and len(learn.recorder.values) == 2
+    assert len(learn.recorder.losses) == 6 and log.seen[-3:] == ["after_epoch", "after_fit", "cleanup_fit"]
+
+
 def test_an_exception_names_the_callback_and_the_event() -> None:
     class Broken(Callback):
         def after_batch(self) -> None:

@@ -5,19 +5,20 @@ const COLORS = ["dispatch", "compiling", "kernels", "data", "loading", "planning
 
 function loss() {
   at("summary").textContent = data.summary;
-  const draw = () => at("losscurve").replaceChildren(curves(
-    [{name: "training", points: data.train, color: "dispatch"}, {name: "validation", points: data.valid, color: "compiling", mark: true}].filter(({points}) => points.length),
-    {log: at("log").checked, label: "Loss by batch", text: short, unit: "batches"}));
-  at("log").onchange = draw;
-  draw();
+  const series = [{name: "training", points: data.train, color: "dispatch"}, {name: "validation", points: data.valid, color: "compiling", mark: true}].filter(({points}) => points.length);
+  at("log").onchange = responsive(at("losscurve"), (width) => [curves(series, {width, log: at("log").checked, label: "Loss by batch", text: short, unit: "batches"})]);
+}
+// One picture for each of `all`, [{name, points}].
+function pictures(target, all, unit, mark) {
+  responsive(target, (width) => all.map(({name, points}, k) => curves([{name, points, color: COLORS[k % COLORS.length], mark}], {width, height: 180, label: `${name} by ${unit}`, text: short, unit: {epoch: "epochs", batch: "batches"}[unit]})));
 }
 function metrics() {
-  data.metrics.forEach(({name, points}, k) => at("metriccurves").append(curves([{name, points, color: COLORS[k % COLORS.length], mark: true}], {height: 180, label: `${name} by epoch`, text: short, unit: "epochs"})));
+  if (data.metrics.length) pictures(at("metriccurves"), data.metrics, "epoch", true);
   table(at("epochs"), data.names.map((name, k) => [name, (row) => row[k], (value) => typeof value === "number" ? short(value) : value || ""]), data.epochs, null);
 }
 function schedule() {
-  data.schedule.forEach(({name, points}, k) => at("schedulecurves").append(curves([{name, points, color: COLORS[k % COLORS.length]}], {height: 180, label: `${name} by batch`, text: short, unit: "batches"})));
-  if (!data.schedule.length) at("schedulecurves").append(hint("Hyper-parameters were constant."));
+  if (data.schedule.length) return pictures(at("schedulecurves"), data.schedule, "batch", false);
+  at("schedulecurves").append(hint("Hyper-parameters were constant."));
 }
 function confusion() {
   if (!data.confusion) return at("matrix").append(hint("No classes were predicted."));

@@ -21,7 +21,7 @@ document.querySelector("nav").append(Object.assign(document.createElement("butto
 }));
 at("theme").setAttribute("aria-label", "Light or dark");
 
-// Draws by `build(width)` into `target`, and again when its width changes, so that text keeps its size.
+// Draws by `build(width)` into `target`, and again when its width changes, so that text keeps its size. Returns a function that draws again.
 function responsive(target, build) {
   let drawn = 0;
   const draw = () => {
@@ -30,6 +30,7 @@ function responsive(target, build) {
   };
   addEventListener("resize", draw);
   draw();
+  return () => { drawn = 0; draw(); };
 }
 
 // ---- numbers as text, as the terminal's table writes them
@@ -93,13 +94,12 @@ function curves(series, options) {
   if (!all.length) return element("p", {className: "hint"}, "Nothing was recorded.");
   const scale = (y) => log ? Math.log10(y) : y, ys = all.map(([, y]) => scale(y)), xs = all.map(([x]) => x);
   const [left, right] = [Math.min(...xs), Math.max(...xs)], [low, high] = [Math.min(...ys), Math.max(...ys)];
-  const X = (x) => 56 + (right > left ? (x - left) / (right - left) : 0.5) * (width - 72);
+  const heights = Array.from({length: 5}, (_, k) => [low + (high - low) * k / 4, height - 26 - (height - 60) * k / 4]);
+  const labels = heights.map(([at]) => text(log ? 10 ** at : at)), edge = 14 + 7 * Math.max(...labels.map(({length}) => length), 6);
+  const X = (x) => edge + (right > left ? (x - left) / (right - left) : 0.5) * (width - edge - 16);
   const Y = (y) => height - 26 - (high > low ? (scale(y) - low) / (high - low) : 0.5) * (height - 60);
   const made = svg("svg", {viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label});
-  for (let k = 0; k <= 4; k++) {
-    const at = low + (high - low) * k / 4, y = height - 26 - (height - 60) * k / 4;
-    made.append(svg("path", {class: "axis", d: `M56 ${y}H${width - 16}`}), svg("text", {class: "soft", x: 50, y: y + 4, "text-anchor": "end"}, text(log ? 10 ** at : at)));
-  }
+  heights.forEach(([, y], k) => made.append(svg("path", {class: "axis", d: `M${edge} ${y}H${width - 16}`}), svg("text", {class: "soft", x: edge - 6, y: y + 4, "text-anchor": "end"}, labels[k])));
   if (title) made.append(svg("text", {class: "soft", x: 8, y: 18}, title));
   series.forEach(({name, points, color, mark}, k) => {
     let pen = "M";
@@ -113,11 +113,12 @@ function curves(series, options) {
     if (mark) points.filter(([, y]) => y !== null).forEach(([x, y]) => made.append(svg("circle", {cx: X(x), cy: Y(y), r: 3.5, fill: `var(--${color})`}, svg("title", {}, `${name} ${text(y)}`))));
     made.append(svg("rect", {x: width - 150 * (series.length - k), y: 8, width: 11, height: 11, fill: `var(--${color})`}), svg("text", {x: width - 150 * (series.length - k) + 16, y: 18}, name));
   });
-  const ticks = right > left ? Math.max(1, Math.floor(width / 200)) : 0;
-  for (let k = 0; k <= ticks; k++) {
-    const x = left + (right - left) * k / Math.max(ticks, 1), last = k === ticks && ticks;
+  const gaps = Math.max(1, Math.floor(width / 200)), gap = (xs.every(Number.isInteger) ? Math.ceil : (x) => x)((right - left) / gaps), ticks = [];
+  for (let x = left; x < right - gap / 2; x += gap) ticks.push(x);
+  [...ticks, right].forEach((x, k) => {
+    const last = k === ticks.length && k;
     made.append(svg("path", {class: "axis", d: `M${X(x)} ${height - 26}v5`}),
       svg("text", {class: "soft", x: X(x), y: height - 8, "text-anchor": last ? "end" : k ? "middle" : "start"}, across(x) + (last && unit ? ` ${unit}` : "")));
-  }
+  });
   return made;
 }
