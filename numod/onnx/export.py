@@ -343,10 +343,9 @@ def _captured(
             naming = Naming()
             shapes = naming.of_axes(dynamic_axes, model, arguments, keywords, names)
             return capture(model, arguments, keywords, dynamic_shapes=shapes), naming.labels
-        except Violation as violation:
-            if not isinstance(violation.__cause__, IndexError):
-                raise
-        # indices among the examples are too large for smaller sizes than theirs: record it with larger ones
+        except Violation:
+            pass
+        # sizes below the example's may be too small, for a kernel or for indices among the examples
         naming = Naming(from_example=True)
         shapes = naming.of_axes(dynamic_axes, model, arguments, keywords, names)
         return capture(model, arguments, keywords, dynamic_shapes=shapes), naming.labels

@@ -164,7 +164,8 @@ def _is_row_of(row: dict, step: Step | Check) -> bool:
 
 def _typical(symbol: Any) -> int:
     """A size of a dynamic dimension at which a program has its general form."""
-    return min(max(symbol.low, 3), symbol.high or 3)
+    typical = max(symbol.low, 3)
+    return typical if symbol.high is None else min(typical, symbol.high)
 
 
 def _terms(number: Extent, symbols: int) -> Terms:

@@ -10,8 +10,9 @@ import numpy as np
 from ... import dtypes
 from ...device.device import Device
 from ...dtypes import dtype as DType
+from ...kernel.any_size import tables_by_steps
 from ...ops import table as t
-from .creation import constant, factory
+from .creation import constant, factory, full
 from ..arguments import is_whole, plain_number
 from ..resolve import resolved
 from ..tensor import Tensor
@@ -142,6 +143,8 @@ def linspace(
         raise NotImplementedError(f"\"linspace\" not implemented for '{dtype.short}'; use numod.int64")
     if dtype is not None and not dtype.is_floating_point:
         return linspace(*_wholes(start, end, steps, dtype), steps, dtype=dtypes.float64, device=device).to(dtype)
+    if tables_by_steps.get() and steps > 1:
+        return _linspace_by_steps(start, end, steps, dtype, device).requires_grad_(requires_grad)
     step = (end - start) / (steps - 1) if steps > 1 else 0.0
     return constant(
         t.linspace,
@@ -151,6 +154,18 @@ def linspace(
         device,
         requires_grad,
     )
+
+
+def _linspace_by_steps(
+    start: float, end: float, steps: int, dtype: DType | None, device: Device | str | None
+) -> Tensor:
+    """As `linspace`, computed by tensors, so that a program can follow other sizes."""
+    first, last, count = (
+        full((), number, dtype=dtypes.int64 if type(number) is int else dtypes.float64, device=device).double()
+        for number in (start, end, steps - 1)
+    )
+    places = arange(steps, dtype=dtypes.float64, device=device)
+    return (places * ((last - first) / count) + first).to(dtype or dtypes.get_default_dtype())
 
 
 def _complex_linspace(start: complex, end: complex, steps: int, dtype: DType, device: Device | str | None) -> Tensor:

@@ -250,6 +250,9 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
 def _axis(n: int, corners: bool, like: Tensor) -> Tensor:
     if n == 1:
         return like.new_zeros(1)
+    if tables_by_steps.get():
+        axis = linspace(-1, 1, n, dtype=like.dtype, device=like.device)
+        return axis if corners else axis * (n - 1) / n
     edge = 1.0 if corners else (n - 1) / n
     return linspace(-edge, edge, n, dtype=like.dtype, device=like.device)
 

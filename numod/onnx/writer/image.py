@@ -43,6 +43,22 @@ class _Pool:
         """The input as (N, C, *spatial)."""
         return self.graph.reshape(self.translation.name(self.x), self.shape, self.batched)
 
+    def input_reduced_by(self, operator: str) -> str:
+        """The input, after a reduction of the axes that one window covers if their sizes are dynamic."""
+        whole = []
+        for k in range(self.rank):
+            if not any(isinstance(number, Size) for number in (self.kernel[k], self.stride[k])):
+                continue
+            if self.kernel[k] != self.spatial[k] or self.sizes[k] != 1 or self.padding[k]:
+                raise Unsupported("windows that divide a dynamic size; export a fixed size")
+            whole.append(k)
+        one = {
+            name: tuple([neutral if k in whole else number for k, number in enumerate(getattr(self, name))])
+            for name, neutral in (("kernel", 1), ("stride", 1), ("dilation", 1), ("end_padding", 0))
+        }
+        self.__dict__.update(one)
+        return self.graph.reduce(operator, self.input(), [k + 2 for k in whole])
+
     def result(self, name: str) -> str:
         """A result as the step's."""
         return self.graph.reshape(name, (*self.batched[:2], *self.result_shape[-self.rank :]), self.result_shape)
@@ -70,8 +86,10 @@ def max_pool(translation: Translation, call: Call) -> tuple:
         if wants_indices:
             raise Unsupported("indices of adaptive max pooling; use max_pool with a kernel size")
         return (pool.result(_adaptive_max(pool)),)
+    if wants_indices and any(isinstance(number, Size) for number in pool.kernel):
+        raise Unsupported("indices of windows that cover a dynamic size; use max() with a dimension")
     dtype = translation.dtype(pool.x)
-    x = pool.input()
+    x = pool.input_reduced_by("ReduceMax")
     narrow = dtype.kind == "f" or dtype in (dtypes.int8, dtypes.uint8)
     x = x if narrow else graph.cast(x, dtypes.float64)
     outputs = graph.node(
@@ -112,7 +130,8 @@ def average_pool(translation: Translation, call: Call) -> str:
             return pool.result(graph.reduce("ReduceMean", pool.input(), range(2, 2 + pool.rank)))
     if any(d != 1 for d in pool.dilation) and graph.opset < 19:
         raise Unsupported("average pooling with dilation needs opset_version=19")
-    x, pads, include = pool.input(), [*pool.padding, *pool.end_padding], bool(counts_borders)
+    x, include = pool.input_reduced_by("ReduceMean"), bool(counts_borders)
+    pads = [*pool.padding, *pool.end_padding]
     if divisor:
         include = True  # the kernel's size divides all sums
     elif include and any(end > p for end, p in zip(pool.end_padding, pool.padding)):
@@ -126,6 +145,8 @@ def average_pool(translation: Translation, call: Call) -> str:
         count_include_pad=int(include), dilations=list(pool.dilation) if graph.opset >= 19 else None,
     )  # fmt: skip
     if divisor:
+        if whole := [size for size in call.attributes[0] if isinstance(size, Size)]:
+            raise Unsupported(f"a divisor with a window of the dynamic size {whole[0]}; divide the sum")
         factor = product(pool.kernel) / divisor
         name = graph.node("Mul", name, graph.constant(factor, translation.dtype(pool.x)))
     return pool.result(name)
