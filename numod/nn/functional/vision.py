@@ -10,6 +10,7 @@ from ...core import functions as f
 from ...core.apply import apply
 from ...core.create.ranges import linspace
 from ...core.tensor import Tensor
+from ...kernel.any_size import tables_by_steps
 from ...ops.image.grid_sample import grid_sample as grid_sample_op
 from ...ops.image.unfold import patches
 from ...ops.table import row_major
