@@ -1,11 +1,13 @@
 """Quantized tensors: integers and a scale.
 
-`schemes` has the quantization schemes, `tensor` the class, `operations` the table of functions that work on quantized
-tensors, `functions` the public functions that make them. The formulas are rows of `ops.quantize`.
+`schemes` has the quantization schemes, `tensor` the class, `products` and `convolutions` what layers compute,
+`operations` the table of functions that work on quantized tensors, `functions` the public functions that make them. The
+formulas are rows of `ops.quantize`.
 """
 
 from __future__ import annotations
 
+from .convolutions import Settings, static_convolution, static_transposed_convolution
 from .functions import (
     _empty_affine_quantized,
     _fake_quantize_learnable_per_channel_affine,
@@ -33,7 +35,6 @@ from .products import (
     dynamic_rows_linear,
     quantized_linear,
     runs_layer,
-    static_convolution,
     uses_integers,
 )
 from .schemes import (
@@ -47,7 +48,8 @@ from .schemes import (
 from .tensor import Quantizer, QuantizedTensor
 
 __all__ = [
-    "QuantizedTensor", "Quantizer", "_empty_affine_quantized", "_fake_quantize_learnable_per_channel_affine",
+    "QuantizedTensor", "Quantizer", "Settings",
+    "_empty_affine_quantized", "_fake_quantize_learnable_per_channel_affine",
     "_fake_quantize_learnable_per_tensor_affine", "_make_per_channel_quantized_tensor",
     "_make_per_tensor_quantized_tensor", "choose_parameters", "dequantize", "dynamic_layer",
     "dynamic_linear", "dynamic_rows_linear",
@@ -55,5 +57,5 @@ __all__ = [
     "per_channel_affine_float_qparams", "per_channel_symmetric", "per_tensor_affine", "per_tensor_symmetric",
     "q_per_channel_axis", "q_per_channel_scales", "q_per_channel_zero_points", "q_scale", "q_zero_point", "qscheme",
     "quantize_per_channel", "quantize_per_tensor", "quantize_per_tensor_dynamic", "quantized_linear",
-    "range_parameters", "runs_layer", "static_convolution", "uses_integers",
+    "range_parameters", "runs_layer", "static_convolution", "static_transposed_convolution", "uses_integers",
 ]  # fmt: skip

@@ -9,12 +9,9 @@ from __future__ import annotations
 from typing import Any
 from weakref import WeakKeyDictionary
 
-import numpy as np
-
 from ... import dtypes
 from ...device.storage import Storage
 from ...ops import quantize as rows
-from ...ops.convolution.int8 import byte_convolution
 from ...ops.matmul import int8_linear
 from ...ops.matmul.int8 import byte_product
 from ...ops.op import Op, Packing
@@ -23,7 +20,7 @@ from ..apply import apply
 from ..listeners import listeners
 from ..tensor import DataVersionCounter, Tensor, fields_of
 from .schemes import per_tensor_affine
-from .tensor import QuantizedTensor, Quantizer, wrap_integers
+from .tensor import QuantizedTensor, Quantizer, memory_of, wrap_integers
 
 _MOST_REQUANTIZERS = 8  # of a weight: more than its layer has scales and biases
 
@@ -40,8 +37,7 @@ class WeightParts:
         integers = weight._integers
         self.matrix = integers.movedim(1, -1).reshape(integers.shape[0], -1).contiguous()
         self.sums = self.matrix.sum(1, dtype=dtypes.int32)
-        scale, zero_point = weight._quantizer.scale, weight._quantizer.zero_point
-        self.is_symmetric = not (_memory(zero_point).any() if isinstance(zero_point, Tensor) else zero_point)
+        scale = weight._quantizer.scale
         self.scale = (
             scale.float() if isinstance(scale, Tensor) else self.sums.new_full((1,), scale, dtype=dtypes.float32)
         )
@@ -85,8 +81,8 @@ class WeightParts:
         memory decides whether anything is changed, so that programs of other layers have no op more.
         """
         limit = float(max((1 << 31) - (1 << 17) * self.matrix.shape[1], 1 << 30))
-        least = abs(_memory(self.scale)).min(initial=1.0) * scale
-        if not abs(_memory(bias)).max(initial=0.0) > limit * least:
+        least = abs(memory_of(self.scale)).min(initial=1.0) * scale
+        if not abs(memory_of(bias)).max(initial=0.0) > limit * least:
             return steps
         return steps.maximum(bias.abs() / limit)
 
@@ -131,11 +127,6 @@ def _plain(tensor: Tensor) -> Tensor:
     return tensor.detach() if tensor.requires_grad else tensor
 
 
-def _memory(tensor: Tensor) -> np.ndarray:
-    """The numbers in a tensor's memory. A read that programs do not record: weights of a program do not change."""
-    return tensor.device.backend.download(tensor._storage.data)
-
-
 def parts_of(weight: QuantizedTensor) -> WeightParts:
     """The parts of a weight, computed once for each state of its memory."""
     fields = fields_of(weight)
@@ -148,13 +139,13 @@ def parts_of(weight: QuantizedTensor) -> WeightParts:
     return known[1]
 
 
-def uses_integers(x: QuantizedTensor, weight: QuantizedTensor) -> bool:
-    """Whether the int8 product takes these."""
+def uses_integers(x: QuantizedTensor, weight: QuantizedTensor, axis: int = 0) -> bool:
+    """Whether the int8 product takes these. `axis`: the dimension of a weight's output channels."""
     return (
         weight._quantizer.dtype is dtypes.qint8
         and x._quantizer.dtype is not dtypes.qint32
-        and parts_of(weight).is_symmetric
-        and weight._quantizer.scheme.is_per_channel * weight._quantizer.axis == 0
+        and weight._quantizer.is_symmetric
+        and (not weight._quantizer.scheme.is_per_channel or weight._quantizer.axis == axis)
     )
 
 
@@ -167,19 +158,6 @@ def static_product(
     zero = out.zero_point
     limits = zero, max(low, zero) if relu else low, high
     return apply_packed(int8_linear.byte_linear, matrix.contiguous(), parts.matrix, (offset, multiplier), limits)
-
-
-def static_convolution(
-    x: Tensor, x_quantizer: Quantizer, weight: QuantizedTensor, bias: Tensor | None, out: Quantizer, relu: bool,
-    settings: tuple,
-) -> Tensor:  # fmt: skip
-    """Integers (N, H, W, O) of `out` for images (N, H, W, C). `settings`: stride, padding, dilation, groups."""
-    parts = parts_of(weight)
-    offset, multiplier = parts.requantizer(x_quantizer, bias, out.scale)
-    low, high = out.limits
-    zero = out.zero_point
-    limits = x_quantizer.zero_point, zero, max(low, zero) if relu else low, high
-    return apply_packed(byte_convolution, x, parts.filters, (offset, multiplier), (*settings, *limits))
 
 
 def quantized_linear(
@@ -205,7 +183,7 @@ def quantized_linear(
 
 def dynamic_linear(x: Tensor, weight: QuantizedTensor, bias: Tensor | None = None, reduce_range: bool = True) -> Tensor:
     """x @ weight.T + bias in float32, (…, in) -> (…, out): x is quantized with the scale of its own range."""
-    if not (weight._quantizer.dtype is dtypes.qint8 and parts_of(weight).is_symmetric and x.numel() and x.shape[-1]):
+    if not (weight._quantizer.dtype is dtypes.qint8 and weight._quantizer.is_symmetric and x.numel() and x.shape[-1]):
         values = x.matmul(weight.dequantize().t())
         return values if bias is None else values + bias
     parts, last = parts_of(weight), 127 if reduce_range else 255
@@ -245,7 +223,7 @@ def runs_layer(x: Tensor, start: tuple, weight: Tensor) -> bool:
     """Whether `dynamic_layer` takes inputs and states like these and this recurrent weight."""
     is_plain = x.device.type == "cpu" and isinstance(weight, QuantizedTensor)
     is_plain = is_plain and all(tensor.dtype is dtypes.float32 for tensor in (x, *start))
-    return is_plain and weight._quantizer.dtype is dtypes.qint8 and parts_of(weight).is_symmetric
+    return is_plain and weight._quantizer.dtype is dtypes.qint8 and weight._quantizer.is_symmetric
 
 
 def dynamic_layer(

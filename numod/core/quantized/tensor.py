@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NoReturn
+
+import numpy as np
 
 from ... import dtypes
 from ...dtypes import QuantizedDtype
@@ -40,6 +43,12 @@ class Quantizer:
     def limits(self) -> tuple[int, int]:
         """The least and the greatest integer."""
         return dtypes.RANGES[self.dtype.integers]
+
+    @cached_property
+    def is_symmetric(self) -> bool:
+        """Whether all zero points are 0."""
+        zero = self.zero_point
+        return not (memory_of(zero).any() if isinstance(zero, Tensor) else zero)
 
     def numbers(self, ndim: int) -> tuple:
         """Scale and zero point for rows over a tensor of `ndim` dimensions."""
@@ -156,6 +165,11 @@ class QuantizedTensor(Tensor):
 
 
 QuantizedTensor.recordable = True  # its overrides end in ops on plain tensors
+
+
+def memory_of(tensor: Tensor) -> np.ndarray:
+    """The numbers in a tensor's memory. A read that programs do not record: weights of a program do not change."""
+    return tensor.device.backend.download(tensor._storage.data)
 
 
 def wrap_integers(integers: Tensor, quantizer: Quantizer) -> QuantizedTensor:

@@ -1,6 +1,4 @@
-"""Convolutions of integers. Those of one and two dimensions have integer kernels; transposed and three-dimensional ones
-compute in float32 between integers.
-"""
+"""Convolutions of integers. They compute in float32 between integers only where the weight has zero points."""
 
 from __future__ import annotations
 
@@ -11,9 +9,11 @@ from ....core import Tensor, zeros
 from ....core.quantized import (
     QuantizedTensor,
     Quantizer,
+    Settings,
     per_tensor_affine,
     quantize_per_tensor,
     static_convolution,
+    static_transposed_convolution,
     uses_integers,
 )
 from ....core.quantized.tensor import wrap_integers
@@ -107,8 +107,8 @@ class _QuantizedConv(QuantizedOutput):
         self._check_rank(input._integers)
         out = Quantizer(input._quantizer.dtype, per_tensor_affine, self.scale, self.zero_point)
         weight, bias = self._packed_params
-        if uses_integers(input, weight) and self._has_integer_kernel():
-            return self._by_integers(input, weight, bias, out)
+        if self._uses_integers(input, weight):
+            return wrap_integers(self._by_integers(input, weight, bias, out).movedim(-1, 1), out)
         values = self._float_product(input.dequantize(), weight.dequantize(), bias)
         return out.quantize(F.relu(values) if self._then_relu else values)
 
@@ -117,25 +117,24 @@ class _QuantizedConv(QuantizedOutput):
             sizes = {1: "L", 2: "H, W", 3: "D, H, W"}[len(self.kernel_size)]
             raise ValueError(f"Input shape must be `(N, C, {sizes})`! Got {tuple(input.shape)}")
 
-    def _has_integer_kernel(self) -> bool:
-        return len(self.kernel_size) < 3 and self.padding_mode == "zeros" and not isinstance(self.padding, str)
+    def _uses_integers(self, x: QuantizedTensor, weight: QuantizedTensor) -> bool:
+        return uses_integers(x, weight) and not isinstance(self.padding, str)
 
-    def _by_integers(
-        self, x: QuantizedTensor, weight: QuantizedTensor, bias: Tensor | None, out: Quantizer
-    ) -> QuantizedTensor:
-        """The convolution with the channels innermost; lines are images of one row."""
-        images, is_line = x._integers.movedim(1, -1), len(self.kernel_size) == 1
-        images = (images.unsqueeze(1) if is_line else images).contiguous()
-        first = ((1,), (0,), (1,)) if is_line else ((), (), ())
-        settings = [(*before, *sizes) for before, sizes in zip(first, (self.stride, self.padding, self.dilation))]
-        result = static_convolution(images, x._quantizer, weight, bias, out, self._then_relu, (*settings, self.groups))
-        return wrap_integers((result.squeeze(1) if is_line else result).movedim(-1, 1), out)
+    def _by_integers(self, x: QuantizedTensor, weight: QuantizedTensor, bias: Tensor | None, out: Quantizer) -> Tensor:
+        """The convolution with the channels innermost."""
+        integers, padding = x._integers, self.padding
+        if self.padding_mode != "zeros":
+            integers, padding = F.pad(integers, self._ends(), mode=self.padding_mode), (0,) * len(padding)
+        settings = Settings(self.stride, padding, self.dilation, self.groups)
+        return static_convolution(integers.movedim(1, -1), x._quantizer, weight, bias, out, self._then_relu, settings)
+
+    def _ends(self) -> list[int]:
+        return [end for padding in reversed(self.padding) for end in (padding, padding)]
 
     def _float_product(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         function = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}[len(self.kernel_size)]
         if self.padding_mode != "zeros":
-            ends = [end for padding in reversed(self.padding) for end in (padding, padding)]
-            x = F.pad(x, ends, mode=self.padding_mode)
+            x = F.pad(x, self._ends(), mode=self.padding_mode)
             return function(x, weight, bias, self.stride, 0, self.dilation, self.groups)
         return function(x, weight, bias, self.stride, self.padding, self.dilation, self.groups)
 
@@ -158,8 +157,14 @@ class _QuantizedConv(QuantizedOutput):
 
 
 class _QuantizedConvTranspose(_QuantizedConv):
-    def _has_integer_kernel(self) -> bool:
-        return False
+    def _uses_integers(self, x: QuantizedTensor, weight: QuantizedTensor) -> bool:
+        is_fitting = self.groups == 1 or not weight._quantizer.scheme.is_per_channel
+        return is_fitting and uses_integers(x, weight, axis=1)
+
+    def _by_integers(self, x: QuantizedTensor, weight: QuantizedTensor, bias: Tensor | None, out: Quantizer) -> Tensor:
+        settings = Settings(self.stride, self.padding, self.dilation, self.groups)
+        images = x._integers.movedim(1, -1)
+        return static_transposed_convolution(images, x._quantizer, weight, bias, out, settings, self.output_padding)
 
     def _float_product(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         function = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: F.conv_transpose3d}[len(self.kernel_size)]
