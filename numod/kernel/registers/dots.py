@@ -43,7 +43,7 @@ def emit_tile(rows, w, a, a_row, b, b_row, depth, out, out_row, valid, wide):
     left = [w.at(a, (a_row, w.within(i, valid))) for i in range(rows)]
     right = [w.at(b, (b_row, w.within(j, wide))) for j in range(COLUMNS)]
     sums = _lane_sums(w, left, right, depth)
-    totals = [_sums_across_lanes(w, sums[k : k + w.lanes]) for k in range(0, len(sums), w.lanes)]
+    totals = [sums_across_lanes(w, sums[k : k + w.lanes]) for k in range(0, len(sums), w.lanes)]
     target = Writer(w.builder, w.element, COLUMNS)
     mask = target.first(wide)
     w.rows(rows, valid, lambda i: target.store(_columns_at(w, totals, i * COLUMNS), out, (out_row, i), mask=mask))
@@ -63,7 +63,7 @@ def emit(w, a, a_step, x, depth, out, count):
         sums = _lane_sums(
             w, [x], [w.at(a, (w.lesser(w.offset(j, lane), last), a_step)) for lane in range(w.lanes)], depth
         )
-        w.store(_sums_across_lanes(w, sums), out, j, mask=w.first(w.builder.sub(count, j)))
+        w.store(sums_across_lanes(w, sums), out, j, mask=w.first(w.builder.sub(count, j)))
         return []
 
     w.loop(0, count, w.lanes, [], group)
@@ -88,7 +88,7 @@ def _lane_sums(w: Writer, left: list, right: list, depth: object) -> list:
     return w.either(sums, loop_block, total_sums, tail_block)
 
 
-def _sums_across_lanes(w: Writer, vectors: list) -> object:
+def sums_across_lanes(w: Writer, vectors: list) -> object:
     """A vector of sums: element k is the sum of all lanes of vector k. There are as many vectors as lanes.
 
     Pairs of vectors are added half to half until one vector is left: first within 128-bit parts, where shuffles are

@@ -155,7 +155,7 @@ def test_sums_across_lanes_in_order(real, lanes):
         def fadd(self, a, b):
             return a + b
 
-    np.testing.assert_array_equal(dots.across(Writer(Builder(), real, lanes), list(rows)), rows.sum(1))
+    np.testing.assert_array_equal(dots.sums_across_lanes(Writer(Builder(), real, lanes), list(rows)), rows.sum(1))
 
 
 def test_registers_follow_the_features():

@@ -406,9 +406,9 @@ def fills(x, inner, n):
 
 def test_there_are_no_loops_over_sizes_of_one():
     x = numod.ones(3, device="cpu")._layout
-    assert ix.ones(x, inner=1, n=7) == {"inner": 1} and ix.ones(x, inner=2) == {}
+    assert ix.sizes_of_one(x, inner=1, n=7) == {"inner": 1} and ix.sizes_of_one(x, inner=2) == {}
     text = (
         "def kernel(x, inner, n):\n    inner = int64(1)\n    for j in range(n):\n        k = int64(0)\n        if "
         "True:\n            x[j * inner + k] = 0\n"
     )
-    assert specialized(fills, **ix.ones(x, inner=1)) == text
+    assert specialized(fills, **ix.sizes_of_one(x, inner=1)) == text
