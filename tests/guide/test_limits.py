@@ -411,13 +411,11 @@ def _() -> None:
     assert sparse_packing(convolution, (x._layout, weight._layout, type(None)), weight) is None
 
 
-@row("`DTensor`, `DeviceMesh`, `fully_shard`, RPC, `split_group`")
+@row("`DTensor`, `fully_shard`, RPC, `shrink_group`")
 def _() -> None:
     from numod.distributed import fsdp, rpc, tensor
 
-    for name in (
-        tensor.DTensor, numod.distributed.DeviceMesh, fsdp.fully_shard, rpc.init_rpc, numod.distributed.split_group,
-    ):  # fmt: skip
+    for name in (tensor.DTensor, fsdp.fully_shard, rpc.init_rpc, numod.distributed.shrink_group):
         with pytest.raises(NotImplementedError, match="numod has no distributed"):
             name()
 
@@ -430,12 +428,6 @@ def one_rank():
         yield numod.distributed.group.WORLD
     finally:
         numod.distributed.destroy_process_group()
-
-
-@row("`device_mesh` of `DistributedDataParallel`")
-def _() -> None:
-    with one_rank(), pytest.raises(NotImplementedError, match="device_mesh is not supported; pass process_group"):
-        nn.parallel.DistributedDataParallel(nn.Linear(1, 1), device_mesh=1)
 
 
 @row("collectives as methods of a process group (`group.allreduce`)")
