@@ -430,6 +430,21 @@ def one_rank():
         numod.distributed.destroy_process_group()
 
 
+@row("a compiled step with `find_unused_parameters` whose call leaves parameters unused")
+def _() -> None:
+    with one_rank():
+        layers, x = nn.ModuleList([nn.Linear(2, 2), nn.Linear(2, 2)]), numod.ones(1, 2)
+        layers.forward = lambda x: layers[0](x)
+        trained = nn.parallel.DistributedDataParallel(layers, find_unused_parameters=True)
+        step = numod.compile(lambda: trained(x).sum().backward())
+        with pytest.warns(UserWarning, match="runs eagerly from here: tolist"):
+            step()
+        assert layers[0].weight.grad is not None and layers[1].weight.grad is None
+        compiled = nn.parallel.DistributedDataParallel(numod.compile(layers), find_unused_parameters=True)
+        compiled(x).sum().backward()
+        assert layers[0].weight.grad.tolist() == [[2, 2], [2, 2]] and layers[1].weight.grad is None
+
+
 @row("collectives as methods of a process group (`group.allreduce`)")
 def _() -> None:
     with one_rank() as group:
