@@ -163,7 +163,7 @@ def inference(network: type[nn.Module], count: int, rounds: int) -> list[tuple[s
         ]
         clients = [stack.enter_context(Client(cluster)) for cluster in clusters]
         for name, source in ((".npy file", path), ("array", x)):
-            best, workers, own = ([math.inf, math.inf] for _ in range(3))
+            best, workers, client_times = ([math.inf, math.inf] for _ in range(3))
             for number in range(rounds + 1):  # the first one loads the kernels
                 for k, client in enumerate(clients):
                     before = sum(client.run(time.process_time).values())
@@ -171,9 +171,9 @@ def inference(network: type[nn.Module], count: int, rounds: int) -> list[tuple[s
                     predict(model, source, client, batch_size=500)
                     seconds, used = time.perf_counter() - start[0], time.process_time() - start[1]
                     if number:
-                        best[k], own[k] = min(best[k], seconds), min(own[k], used)
+                        best[k], client_times[k] = min(best[k], seconds), min(client_times[k], used)
                         workers[k] = min(workers[k], sum(client.run(time.process_time).values()) - before)
-            rows.append((name, best[0] / best[1], *workers, own[1]))
+            rows.append((name, best[0] / best[1], *workers, client_times[1]))
     return rows
 
 

@@ -627,7 +627,7 @@ def test_names_in_modules_that_are_there() -> None:
         numod.distributed.device_mesh.DeviceMesh is importlib.import_module("numod.distributed.device_mesh").DeviceMesh
     )
     assert numod.ops.aten.add.Tensor is numod.ops.aten.add.Tensor and numod.torch is numod
-    for use in (numod.distributed.init_device_mesh, numod.cuda.CUDAGraph, numod.fx.Tracer, numod.ops.aten.add.Tensor):
+    for use in (numod.distributed.shrink_group, numod.cuda.CUDAGraph, numod.fx.Tracer, numod.ops.aten.add.Tensor):
         with pytest.raises(NotImplementedError, match="numod has no "):
             use()
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):

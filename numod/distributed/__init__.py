@@ -17,6 +17,7 @@ from .collectives import (
     reduce_scatter_single, reduce_scatter_tensor, scatter,
 )  # fmt: skip
 from .comm_hooks import BuiltinCommHookType, GradBucket
+from .device_mesh import DeviceMesh, init_device_mesh
 from .rendezvous import rendezvous
 from .engine import launched_size
 from .environment import set_variables
@@ -38,12 +39,12 @@ from .objects import (
 from .point_to_point import P2POp, batch_isend_irecv, irecv, isend, recv, send
 from .reduce_op import ReduceOp
 from .stores import FileStore, HashStore, PrefixStore, Store
-from .subgroups import breakpoint, new_subgroups, new_subgroups_by_enumeration
+from .subgroups import breakpoint, new_subgroups, new_subgroups_by_enumeration, split_group
 from .tcp_store import TCPStore
 from .work import Work
 
 __all__ = [
-    "Backend", "BackendConfig", "BuiltinCommHookType", "DebugLevel", "DistBackendError", "DistError",
+    "Backend", "BackendConfig", "BuiltinCommHookType", "DebugLevel", "DeviceMesh", "DistBackendError", "DistError",
     "DistNetworkError", "DistStoreError", "FileStore", "GradBucket", "GroupMember", "HashStore", "P2POp", "PrefixStore",
     "ProcessGroup", "QueueEmptyError", "ReduceOp", "Store", "TCPStore", "Work", "all_gather", "all_gather_coalesced",
     "all_gather_into_tensor", "all_gather_object", "all_gather_single", "all_reduce", "all_reduce_coalesced",
@@ -60,13 +61,8 @@ __all__ = [
 ]  # fmt: skip
 reduce_op = ReduceOp  # PyTorch's older name
 _all_gather_base, _reduce_scatter_base = all_gather_into_tensor, reduce_scatter_tensor  # PyTorch's older names
-init_device_mesh = name_only("distributed.init_device_mesh", "make groups by numod.distributed.new_group")
-DeviceMesh = name_only("distributed.DeviceMesh", "make groups by numod.distributed.new_group")
 ProcessGroupGloo = name_only("distributed.ProcessGroupGloo", "the engine is MPI")
-split_group, shrink_group = (
-    name_only(f"distributed.{_name}", "make groups by numod.distributed.new_group")
-    for _name in ("split_group", "shrink_group")
-)
+shrink_group = name_only("distributed.shrink_group", "make groups by numod.distributed.new_group")
 if launched_size() > 1:
     set_variables()  # scripts for torchrun read them, also where mpiexec or srun started them
 

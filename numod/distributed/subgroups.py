@@ -9,9 +9,9 @@ from datetime import timedelta
 from typing import Any
 
 from .collectives import barrier
-from .group import ProcessGroup, get_process_group_ranks, get_rank, get_world_size, new_group
+from .group import ProcessGroup, default_group, get_process_group_ranks, get_rank, get_world_size, is_member, new_group
 
-__all__ = ["breakpoint", "new_subgroups", "new_subgroups_by_enumeration"]
+__all__ = ["breakpoint", "new_subgroups", "new_subgroups_by_enumeration", "split_group"]
 
 
 def new_subgroups(
@@ -62,6 +62,39 @@ def new_subgroups_by_enumeration(
     ]
     own_group = next((group for group, ranks in zip(groups, ranks_per_subgroup_list) if get_rank() in ranks), None)
     return own_group, groups
+
+
+def split_group(
+    parent_pg: ProcessGroup | None = None,
+    split_ranks: Sequence[Sequence[int]] | None = None,
+    timeout: timedelta | None = None,
+    pg_options: Any = None,
+    group_desc: str | None = None,
+    backend: str | None = None,
+) -> ProcessGroup | None:
+    """Divide a group by lists of its ranks, numbered within it; this rank's new group, or None.
+
+    All ranks of the parent call it, others do not. Raises ValueError without lists, for an empty list, for repeated
+    ranks and ones that do not exist, and on a rank outside the parent.
+    """
+    if not split_ranks:
+        raise ValueError("split_ranks cannot be None or empty")
+    parent = default_group(parent_pg)
+    if not is_member(parent):
+        raise ValueError(f"Global rank {get_rank()} is not part of the parent group {parent}")
+    everyone = [rank for ranks in split_ranks for rank in ranks]
+    if not all(split_ranks):
+        raise ValueError("the split group cannot be empty")
+    if len(set(everyone)) != len(everyone):
+        raise ValueError(f"the split group cannot have duplicate ranks: {split_ranks}")
+    if not set(everyone) <= set(range(parent.size())):
+        raise ValueError(f"split_group: expected ranks from 0 to {parent.size() - 1}, got {split_ranks}")
+    own_group = None
+    for ranks in split_ranks:
+        members = [parent.ranks[rank] for rank in sorted(ranks)]
+        made = new_group(members, timeout, backend, pg_options, group_desc=group_desc, sort_ranks=False)
+        own_group = made if get_rank() in members else own_group
+    return own_group
 
 
 def breakpoint(rank: int = 0, skip: int = 0, timeout_s: float = 3600) -> None:

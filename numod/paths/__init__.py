@@ -46,6 +46,7 @@ HOMES = {  # PyTorch's path -> numod's, both below numod
         f"distributed.algorithms.ddp_comm_hooks{name}": "distributed.comm_hooks"
         for name in ("", ".default_hooks")
     },
+    "distributed.constants": "distributed.group",
     "distributed.algorithms.ddp_comm_hooks.powerSGD_hook": "distributed.power_sgd",
     **dict.fromkeys(("distributed.nn", "distributed.nn.functional"), "distributed.functional"),
     "nn.utils.clip_grad": "nn.utils.clip", "nn.utils.convert_parameters": "nn.utils.vector", "utils.hooks": "nn.hooks",

@@ -18,7 +18,6 @@ MODULES = {  # PyTorch's path below numod: its names, and what to do instead
     },
     "_tensor_str": ("PRINT_OPTS _add_suffixes _str_intern _tensor_str",
         "repr(x) is the text, and numod.set_printoptions sets its form"),
-    "distributed.device_mesh": ("DeviceMesh init_device_mesh", ONE_PROCESS),
     **dict.fromkeys(("distributed.elastic", "distributed.elastic.multiprocessing", "distributed.algorithms",
         "distributed.algorithms._checkpoint"), ("", ONE_PROCESS)),
     "distributed.algorithms.join": ("Join JoinHook Joinable", ONE_PROCESS),
@@ -34,7 +33,7 @@ MODULES = {  # PyTorch's path below numod: its names, and what to do instead
     "distributed.fsdp.wrap": ("ModuleWrapPolicy always_wrap_policy enable_wrap lambda_auto_wrap_policy "
         "size_based_auto_wrap_policy transformer_auto_wrap_policy wrap", ONE_PROCESS),
     "distributed.rpc": ("RRef init_rpc remote rpc_async rpc_sync shutdown", ONE_PROCESS),
-    "distributed.tensor": ("DTensor DeviceMesh Partial Placement Replicate Shard distribute_module distribute_tensor",
+    "distributed.tensor": ("DTensor Partial Placement Replicate Shard distribute_module distribute_tensor",
         ONE_PROCESS),
     "nn.attention.flex_attention": (
         "AuxOutput AuxRequest BlockMask _DEFAULT_SPARSE_BLOCK_SIZE _identity _score_mod_signature _mask_mod_signature "

@@ -166,6 +166,41 @@ def test_accumulation_and_unused_parameters() -> None:
 
 
 @on_ranks()
+def test_compiled_steps_with_parameters_that_some_ranks_do_not_use() -> None:
+    class Branches(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.second, self.last = nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 1)
+
+        def forward(self, x, takes_first):
+            return self.last((self.first if takes_first else self.second)(x))
+
+    rank = dist.get_rank()
+    x = numod.randn(8, 4, generator=numod.Generator().manual_seed(rank))
+
+    def train(where: str) -> nn.Module:
+        numod.manual_seed(0)
+        model = Branches()
+        called = numod.compile(model) if where == "module" else model
+        trained, optimizer = DistributedDataParallel(called, find_unused_parameters=True), sgd(model)
+
+        def step(x, takes_first):
+            optimizer.zero_grad()
+            trained(x, takes_first).square().mean().backward()
+            optimizer.step()
+
+        run = numod.compile(step) if where == "step" else step
+        for k in range(6):
+            run(x, (k + rank * (k % 3 == 2)) % 2 == 0)  # each third step the ranks take different branches
+        return model
+
+    expected = train("nothing")
+    assert difference(train("module"), expected) < 1e-6
+    with pytest.warns(UserWarning, match="runs eagerly from here: tolist"):
+        assert difference(train("step"), expected) < 1e-6
+
+
+@on_ranks()
 def test_join_lets_ranks_have_different_numbers_of_batches() -> None:
     images, _ = data(numod.float64)
     for by_initial, factor in ((True, 0.5), (False, 1.0)):

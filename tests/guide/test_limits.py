@@ -413,13 +413,11 @@ def _() -> None:
     assert str(sparse.program) == str(exported.program)
 
 
-@row("`DTensor`, `DeviceMesh`, `fully_shard`, RPC, `split_group`")
+@row("`DTensor`, `fully_shard`, RPC, `shrink_group`")
 def _() -> None:
     from numod.distributed import fsdp, rpc, tensor
 
-    for name in (
-        tensor.DTensor, numod.distributed.DeviceMesh, fsdp.fully_shard, rpc.init_rpc, numod.distributed.split_group,
-    ):  # fmt: skip
+    for name in (tensor.DTensor, fsdp.fully_shard, rpc.init_rpc, numod.distributed.shrink_group):
         with pytest.raises(NotImplementedError, match="numod has no distributed"):
             name()
 
@@ -434,10 +432,19 @@ def one_rank():
         numod.distributed.destroy_process_group()
 
 
-@row("`device_mesh` of `DistributedDataParallel`")
+@row("a compiled step with `find_unused_parameters` whose call leaves parameters unused")
 def _() -> None:
-    with one_rank(), pytest.raises(NotImplementedError, match="device_mesh is not supported; pass process_group"):
-        nn.parallel.DistributedDataParallel(nn.Linear(1, 1), device_mesh=1)
+    with one_rank():
+        layers, x = nn.ModuleList([nn.Linear(2, 2), nn.Linear(2, 2)]), numod.ones(1, 2)
+        layers.forward = lambda x: layers[0](x)
+        trained = nn.parallel.DistributedDataParallel(layers, find_unused_parameters=True)
+        step = numod.compile(lambda: trained(x).sum().backward())
+        with pytest.warns(UserWarning, match="runs eagerly from here: tolist"):
+            step()
+        assert layers[0].weight.grad is not None and layers[1].weight.grad is None
+        compiled = nn.parallel.DistributedDataParallel(numod.compile(layers), find_unused_parameters=True)
+        compiled(x).sum().backward()
+        assert layers[0].weight.grad.tolist() == [[2, 2], [2, 2]] and layers[1].weight.grad is None
 
 
 @row("collectives as methods of a process group (`group.allreduce`)")

@@ -17,7 +17,8 @@ from ...core.create.values import tensor
 from ...core.shape.joining import cat
 from ...core.tensor import Tensor
 from ...distributed.comm_hooks import BUILTIN, compressing
-from ...distributed.group import NOT_INITIALIZED
+from ...distributed.device_mesh import DeviceMesh
+from ...distributed.group import NOT_INITIALIZED, ProcessGroup
 from ...distributed.reducer import Reducer
 from ...dtypes import dtype as DType
 from ..module import Module
@@ -98,7 +99,8 @@ class DistributedDataParallel(Module):
     `bucket_cap_mb` bounds the gradients that are reduced together. `find_unused_parameters` allows parameters that take
     no part in an output, `static_graph` too, if they are the same in all iterations. With `gradient_as_bucket_view`,
     `.grad` is a view of a bucket, which saves a copy. `broadcast_buffers` copies rank 0's buffers before each forward
-    call; `forward_sync_buffers` is its newer name. `bucket_cap_mb_list` bounds each bucket. `mixed_precision` is a
+    call; `forward_sync_buffers` is its newer name. `bucket_cap_mb_list` bounds each bucket. `device_mesh`, a DeviceMesh
+    of one dimension, can replace `process_group`. `mixed_precision` is a
     `nn.parallel.distributed._MixedPrecision(param_dtype, reduce_dtype, buffer_dtype)`: forward and backward compute
     with copies of the parameters in `param_dtype`, and gradients are sent in `reduce_dtype`. Arguments about when a
     parameter is reduced or copied have no effect: `delay_all_reduce_named_params`, `skip_all_reduce_unused_params`,
@@ -131,9 +133,7 @@ class DistributedDataParallel(Module):
     ) -> None:
         super().__init__()
         if device_mesh is not None:
-            raise NotImplementedError(
-                "DistributedDataParallel: device_mesh is not supported; pass process_group, which new_group makes"
-            )
+            process_group = self._group_of(device_mesh, process_group)
         if mixed_precision is not None and not isinstance(mixed_precision, _MixedPrecision):
             raise TypeError(
                 "mixed_precision: expected numod.nn.parallel.distributed._MixedPrecision(param_dtype=...), got "
@@ -180,6 +180,17 @@ class DistributedDataParallel(Module):
         dtypes = self.mixed_precision
         if dtypes is not None and (dtype := dtypes.reduce_dtype or dtypes.param_dtype) is not None:
             self.register_comm_hook(self.process_group, compressing(dtype, "mixed_precision_hook"))
+
+    def _group_of(self, device_mesh: DeviceMesh, process_group: ProcessGroup | None) -> ProcessGroup:
+        """The group of a mesh of one dimension. Raises RuntimeError for other ones, or if a group was given too."""
+        if process_group is not None:
+            raise RuntimeError("Cannot specify both process_group and device_mesh arguments.")
+        if not isinstance(device_mesh, DeviceMesh):
+            raise TypeError(f"device_mesh: expected a numod.distributed.DeviceMesh, got {type(device_mesh).__name__}")
+        if device_mesh.ndim != 1:
+            raise RuntimeError(f"Only 1D device mesh is supported, but got {device_mesh}.")
+        self.device_mesh = device_mesh
+        return device_mesh.get_group(0)
 
     def _trained(self) -> dict[str, Tensor]:
         """The parameters whose gradients are averaged, by name."""
