@@ -3,13 +3,14 @@
 **How it works.** `loop` is the loop with its events, `learner` the Learner around it. All else is a callback (`events`,
 held by `callbacks`) in a file of its own: `recorder`, `progress`, `schedule`, `tracker`, `training` (what changes a
 step), `blending`, `checkpoint`, `activation_stats`, `preds`, `csv_logger`, `distributed`. `compiled` makes a batch's
-work one compiled function. `metrics`, `interpret`, `plots` and `report` look at the results; `saving` and `randomness`
-are what files hold.
+work one compiled function. `metrics`, `agreement`, `interpret`, `plots` and `report` look at the results; `saving` and
+`randomness` are what files hold.
 """
 
 from __future__ import annotations
 
 from .activation_stats import ActivationStats
+from .agreement import BalancedAccuracy, CohenKappa, Dice, Jaccard, JaccardCoeff, MatthewsCorrCoef
 from .blending import CutMix, MixUp
 from .checkpoint import Checkpoint
 from .csv_logger import CSVLogger
@@ -78,18 +79,28 @@ from .tracker import (
     TerminateOnNaNCallback,
     TrackerCallback,
 )
-from .training import EMA, SWA, GradientAccumulation, GradientClip, MixedPrecision
+from .training import (
+    EMA,
+    SWA,
+    BnFreeze,
+    GradientAccumulation,
+    GradientClip,
+    MixedPrecision,
+    ShortEpochCallback,
+)
 
 __all__ = [
-    "ActivationStats", "AvgLoss", "AvgMetric", "CSVLogger", "Callback", "CancelBackwardException",
-    "CancelBatchException", "CancelEpochException", "CancelFitException", "CancelStepException",
-    "CancelTrainException", "CancelValidException", "Checkpoint", "ClassificationInterpretation",
-    "ConfusionMatrix", "CutMix", "DataLoaders", "DistributedTrainer", "EMA", "EVENTS", "EarlyStoppingCallback",
-    "F1Score", "FBeta", "GatherPreds", "GatherPredsCallback", "GradientAccumulation", "GradientClip",
-    "Interpretation", "LRFinder", "Learner", "Metric", "MixUp", "MixedPrecision", "ParamScheduler", "Perplexity",
-    "Precision", "ProgressCallback", "R2Score", "Recall", "Recorder", "ReduceLROnPlateau", "RocAuc",
-    "RocAucBinary", "SWA", "SaveModelCallback", "SchedCos", "SchedExp", "SchedLin", "SchedNo", "SchedPoly",
-    "TerminateOnNaNCallback", "TrackerCallback", "TrainEvalCallback", "ValueMetric", "accuracy", "accuracy_multi",
-    "combine_scheds", "combined_cos", "error_rate", "load_learner", "mae", "minimum", "mse", "num_distrib",
-    "perplexity", "rank0_first", "rank_distrib", "rmse", "slide", "steep", "top_k_accuracy", "valley",
+    "ActivationStats", "AvgLoss", "AvgMetric", "BalancedAccuracy", "BnFreeze", "CSVLogger", "Callback",
+    "CancelBackwardException", "CancelBatchException", "CancelEpochException", "CancelFitException",
+    "CancelStepException", "CancelTrainException", "CancelValidException", "Checkpoint",
+    "ClassificationInterpretation", "CohenKappa", "ConfusionMatrix", "CutMix", "DataLoaders", "Dice",
+    "DistributedTrainer", "EMA", "EVENTS", "EarlyStoppingCallback", "F1Score", "FBeta", "GatherPreds",
+    "GatherPredsCallback", "GradientAccumulation", "GradientClip", "Interpretation", "Jaccard",
+    "JaccardCoeff", "LRFinder", "Learner", "MatthewsCorrCoef", "Metric", "MixUp", "MixedPrecision",
+    "ParamScheduler", "Perplexity", "Precision", "ProgressCallback", "R2Score", "Recall", "Recorder",
+    "ReduceLROnPlateau", "RocAuc", "RocAucBinary", "SWA", "SaveModelCallback", "SchedCos", "SchedExp",
+    "SchedLin", "SchedNo", "SchedPoly", "ShortEpochCallback", "TerminateOnNaNCallback", "TrackerCallback",
+    "TrainEvalCallback", "ValueMetric", "accuracy", "accuracy_multi", "combine_scheds", "combined_cos",
+    "error_rate", "load_learner", "mae", "minimum", "mse", "num_distrib", "perplexity", "rank0_first",
+    "rank_distrib", "rmse", "slide", "steep", "top_k_accuracy", "valley",
 ]  # fmt: skip

@@ -95,6 +95,25 @@ class Callbacks:
         finally:
             self.add_cbs(removed)
 
+    def to_fp16(self, **options: Any) -> Callbacks:
+        """Train under autocast with float16 and a gradient scaler, whose `options` these are."""
+        return self._to_precision("fp16", options)
+
+    def to_bf16(self) -> Callbacks:
+        """Train under autocast with bfloat16."""
+        return self._to_precision("bf16", {})
+
+    def to_fp32(self) -> Callbacks:
+        """Train without autocast again."""
+        from .training import MixedPrecision
+
+        return self.remove_cbs(MixedPrecision)
+
+    def _to_precision(self, mode: str, options: dict[str, Any]) -> Callbacks:
+        from .training import MixedPrecision
+
+        return self.to_fp32().add_cb(MixedPrecision(mode, **options))
+
     # ---- handlers: looked up once, so that an event without callbacks costs nothing
 
     def __call__(self, event: str) -> None:

@@ -145,7 +145,7 @@ class ConfusionMatrix(Metric):
         return {"matrix": self.matrix}
 
 
-class _FromCounts(ConfusionMatrix):
+class FromCounts(ConfusionMatrix):
     """A ratio of counts by class, averaged as scikit-learn does.
 
     `average` "binary" is the value of the class `pos_label`, "macro" the mean of classes, "weighted" that by their
@@ -184,21 +184,21 @@ class _FromCounts(ConfusionMatrix):
         raise NotImplementedError(f"{type(self).__name__} should implement _ratio(hits, predicted, actual)")
 
 
-class Precision(_FromCounts):
+class Precision(FromCounts):
     """The share of a class's predictions that are correct."""
 
     def _ratio(self, hits: Tensor, predicted: Tensor, actual: Tensor) -> Tensor:
         return hits / predicted
 
 
-class Recall(_FromCounts):
+class Recall(FromCounts):
     """The share of a class's samples that are found."""
 
     def _ratio(self, hits: Tensor, predicted: Tensor, actual: Tensor) -> Tensor:
         return hits / actual
 
 
-class FBeta(_FromCounts):
+class FBeta(FromCounts):
     """The weighted harmonic mean of precision and recall."""
 
     def _ratio(self, hits: Tensor, predicted: Tensor, actual: Tensor) -> Tensor:

@@ -8,9 +8,16 @@ from typing import Any
 from .. import dtypes
 from ..amp import GradScaler, autocast
 from ..core.tensor import Tensor
+from ..nn.normalization import _BatchNorm
 from ..nn.utils import clip_grad_norm_
 from ..optim.swa_utils import AveragedModel, get_ema_multi_avg_fn, update_bn
-from .events import Callback, CancelBatchException, CancelStepException
+from .events import (
+    Callback,
+    CancelBatchException,
+    CancelStepException,
+    CancelTrainException,
+    CancelValidException,
+)
 from .metrics import batch_size
 
 
@@ -140,6 +147,38 @@ class GradientAccumulation(Callback):
     def state_dict(self) -> dict[str, Any]:
         """The samples so far; their gradients are kept by `Checkpoint`."""
         return {"count": self.count}
+
+
+class BnFreeze(Callback):
+    """Keep the statistics of batch norms whose parameters are not trained."""
+
+    run_valid = needs_pred = False
+
+    def before_train(self) -> None:
+        """Leave these layers in evaluation mode."""
+        for module in self.learn.model.modules():
+            parameters = list(module.parameters(recurse=False))
+            if isinstance(module, _BatchNorm) and parameters and not any(p.requires_grad for p in parameters):
+                module.eval()
+
+
+class ShortEpochCallback(Callback):
+    """End each pass after the share `pct` of its batches, to try a training script quickly; `short_valid`: also those
+    of validation.
+    """
+
+    order, needs_pred = 95, False
+
+    def __init__(self, pct: float = 0.01, short_valid: bool = True) -> None:
+        self.pct, self.short_valid = pct, short_valid
+
+    def after_batch(self) -> None:
+        """Cancel the rest of the pass."""
+        learn = self.learn
+        if learn.n_iter is None:
+            raise ValueError("ShortEpochCallback: expected loaders of known length, got one without")
+        if learn.iter + 1 >= self.pct * learn.n_iter and (learn.training or self.short_valid):
+            raise CancelTrainException if learn.training else CancelValidException
 
 
 class _Averaged(Callback):

@@ -14,6 +14,7 @@ from numod.learner import (
     EMA,
     SWA,
     ActivationStats,
+    BnFreeze,
     Callback,
     CSVLogger,
     CutMix,
@@ -26,6 +27,7 @@ from numod.learner import (
     Recorder,
     ReduceLROnPlateau,
     SaveModelCallback,
+    ShortEpochCallback,
     TerminateOnNaNCallback,
     ValueMetric,
     combined_cos,
@@ -266,3 +268,30 @@ def test_activation_stats() -> None:
     assert [mean, std, near_zero] == [[pytest.approx(value)] for value in expected]
     assert learn.activation_stats.hist(1).shape == (40, 1) and not learn.model[1]._forward_hooks
     assert [name for name, _ in learn.activation_stats.layers] == ["0", "1", "2"]
+
+
+def test_precisions_are_switched() -> None:
+    learn = learner().to_fp16(init_scale=8.0)
+    assert learn.mixed_precision.amp_mode == "fp16" and learn.mixed_precision.options == {"init_scale": 8.0}
+    assert learn.to_bf16().mixed_precision.amp_mode == "bf16" and len(learn.cbs) == 2
+    learn.to_fp32().fit(1)
+    assert len(learn.cbs) == 1 and same(learn.model, by_hand(batches(), 1))
+
+
+def test_statistics_of_frozen_batch_norms_stay() -> None:
+    model = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.BatchNorm1d(8), nn.Linear(8, 3))
+    model[1].requires_grad_(False)
+    learn = learner(cbs=BnFreeze)
+    learn.model = model
+    learn.fit(1)
+    assert numod.equal(model[1].running_mean, numod.zeros(8)) and model[1].num_batches_tracked == 0
+    assert model[3].num_batches_tracked == 3
+
+
+def test_short_epochs_end_early() -> None:
+    learn = learner(valid=batches(), cbs=[Recorder, ShortEpochCallback(0.5)])
+    learn.fit(2)
+    expected = by_hand(batches()[:2], 2)
+    assert same(learn.model, expected) and len(learn.recorder.losses) == 4
+    with pytest.raises(ValueError, match="loaders of known length"):
+        learner((batch for batch in batches()), cbs=ShortEpochCallback).fit(1)

@@ -1,0 +1,75 @@
+"""Metrics of a confusion matrix that compare a classifier with chance, and overlaps of classes."""
+
+from __future__ import annotations
+
+from ..core.tensor import Tensor
+from .metrics import ConfusionMatrix, F1Score, FromCounts, Number
+
+
+class BalancedAccuracy(ConfusionMatrix):
+    """The mean over the classes of the share of their samples that are found; `adjusted`: 0 for guesses, 1 at best."""
+
+    def __init__(self, axis: int = -1, adjusted: bool = False, thresh: float = 0.5) -> None:
+        self.adjusted = adjusted
+        super().__init__(axis, thresh)
+
+    @property
+    def value(self) -> Number:
+        if self.matrix is None:
+            return None
+        counts = self.matrix.double()
+        actual = counts.sum(1)
+        score = (counts.diagonal() / actual).nan_to_num(nan=0.0).sum() / (actual > 0).sum()
+        chance = 1 / (actual > 0).sum().double()
+        return (score - chance) / (1 - chance) if self.adjusted else score
+
+
+class CohenKappa(ConfusionMatrix):
+    """The agreement beyond that of chance: 0 for guesses by the classes' frequencies, 1 at best."""
+
+    @property
+    def value(self) -> Number:
+        if self.matrix is None:
+            return None
+        shares = self.matrix.double() / self.matrix.sum()
+        chance = (shares.sum(0) * shares.sum(1)).sum()
+        return (shares.diagonal().sum() - chance) / (1 - chance)
+
+
+class MatthewsCorrCoef(ConfusionMatrix):
+    """The correlation of predicted and actual classes; 0 where either has one class only."""
+
+    @property
+    def value(self) -> Number:
+        if self.matrix is None:
+            return None
+        counts = self.matrix.double()
+        predicted, actual, total = counts.sum(0), counts.sum(1), counts.sum()
+        product = counts.diagonal().sum() * total - (predicted * actual).sum()
+        spreads = (total**2 - (predicted**2).sum()) * (total**2 - (actual**2).sum())
+        return (product / spreads.sqrt()).nan_to_num(nan=0.0)
+
+
+class Jaccard(FromCounts):
+    """The samples of a class that are found, over those that are of the class or predicted to be."""
+
+    def _ratio(self, hits: Tensor, predicted: Tensor, actual: Tensor) -> Tensor:
+        return hits / (predicted + actual - hits)
+
+
+class Dice(F1Score):
+    """The overlap of predicted and actual pixels of class 1: twice the common ones over the sum of both."""
+
+    def __init__(self, axis: int = 1, thresh: float = 0.5) -> None:
+        super().__init__(axis=axis, thresh=thresh)
+
+    @property
+    def name(self) -> str:
+        return "dice"
+
+
+class JaccardCoeff(Jaccard):
+    """The overlap of predicted and actual pixels of class 1: the common ones over those of either."""
+
+    def __init__(self, axis: int = 1, thresh: float = 0.5) -> None:
+        super().__init__(axis=axis, thresh=thresh)
