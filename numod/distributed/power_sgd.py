@@ -14,7 +14,7 @@ from ..core.create.creation import empty, zeros
 from ..core.create.random import Generator, randn
 from ..core.linalg.decompositions import qr
 from ..core.linalg.products import bmm
-from ..core.shape.shapes import cat, stack
+from ..core.shape.joining import cat, stack
 from ..core.tensor import Tensor
 from ..dtypes import float32, float64
 from ..futures import Future

@@ -71,7 +71,7 @@ HOMES = {  # PyTorch's path -> numod's, both below numod
     "utils.data._utils": "utils.data", "testing._comparison": "testing", "torch_version": "version",
     "_utils": "paths.helpers", "utils._contextlib": "paths.helpers", "_jit_internal": "paths.jit",
     **{f"utils.{name}": "paths.helpers" for name in ("_foreach_utils", "_typing_utils", "_triton")},
-    "cuda._utils": "paths.helpers", "cuda.random": "cuda", "distributed.constants": "distributed",
+    "cuda._utils": "paths.helpers", "cuda.random": "cuda",
     "utils.data._utils.fetch": "utils.data.fetch", "utils.data._utils.pin_memory": "utils.data.collate",
     **{f"_functorch.{name}": "func" for name in ("apis", "vmap", "eager_transforms", "functional_call")},
     "_functorch": "func", "export.dynamic_shapes": "export", "cuda.graphs": "cuda",

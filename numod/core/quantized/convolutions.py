@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from ...ops.convolution.int8 import byte_convolution
 from ..listeners import listeners
-from ..shape.shapes import cat, stack
+from ..shape.joining import cat, stack
 from ..tensor import Tensor, fields_of
 from .products import apply_packed, parts_of
 from .tensor import QuantizedTensor, Quantizer, wrap_integers
