@@ -211,21 +211,25 @@ class _Recording:
 
 def argument_names(mod: Any, args: tuple, kwargs: dict[str, Any]) -> list[str]:
     """The names of positional arguments."""
-    function = mod.forward if isinstance(mod, Module) else mod
     try:
-        bound = inspect.signature(function).bind(*args, **kwargs).arguments
+        bound = _signature(mod).bind(*args, **kwargs).arguments
     except (TypeError, ValueError):
         return [f"args_{k}" for k in range(len(args))]
     names = [name for name in bound if name not in kwargs and name != "kwargs"]
     return names[: len(args)] if len(names) >= len(args) else [f"args_{k}" for k in range(len(args))]
 
 
+def _signature(mod: Any) -> inspect.Signature:
+    """The arguments of a function, or of a module's forward; a module may state them itself."""
+    stated = getattr(mod, "__signature__", None)
+    return stated or inspect.signature(mod.forward if isinstance(mod, Module) else mod)
+
+
 def input_names_of(mod: Any, arguments: list) -> tuple[str, ...]:
     """A name for each input: its argument's name, with a suffix if the argument contains several tensors."""
     args, kwargs = arguments
-    function = mod.forward if isinstance(mod, Module) else mod
     try:
-        arguments_by_name = inspect.signature(function).bind(*args, **kwargs).arguments
+        arguments_by_name = _signature(mod).bind(*args, **kwargs).arguments
     except (TypeError, ValueError):
         arguments_by_name = {f"input{k}": arg for k, arg in enumerate(args)} | kwargs
     input_names: list[str] = []

@@ -234,7 +234,8 @@ def _batch_norm(
     layer = kind.__new__(kind)
     Module.__init__(layer)
     layer.num_features, layer.affine, layer.track_running_stats = len(values[0]), True, True
-    layer.eps, layer.momentum = _decimal(attributes.get("epsilon", 1e-5)), _decimal(1 - attributes.get("momentum", 0.9))
+    layer.eps = _decimal(attributes.get("epsilon", 1e-5))
+    layer.momentum = _decimal(1 - _decimal(attributes.get("momentum", 0.9)))
     layer = _with_weights(layer, values[0], values[1])
     layer.running_mean, layer.running_var = Buffer(values[2]), Buffer(values[3])
     layer.register_buffer("num_batches_tracked", None)

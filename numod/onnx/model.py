@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from inspect import Parameter as Argument, Signature
+from keyword import iskeyword
 
 from ..core import Tensor
 from ..nn.module import Module
@@ -46,6 +48,7 @@ class OnnxModule(Module):
         self._program: Program | None = None
         self._places = {identifier(value.name): position for position, value in enumerate(self.inputs)}
         self._places |= {value.name: position for position, value in enumerate(self.inputs)}
+        self.__signature__ = _signature(self.inputs)
 
     def forward(self, *args: Tensor, **kwargs: Tensor) -> Tensor | tuple:
         """The graph's outputs for its inputs. Raises TypeError for missing and unknown inputs."""
@@ -71,6 +74,14 @@ class OnnxModule(Module):
     def extra_repr(self) -> str:
         """Inputs and outputs."""
         return "\n".join([*(f"input {value}" for value in self.inputs), *(f"output {value}" for value in self.outputs)])
+
+
+def _signature(inputs: Sequence[Value]) -> Signature:
+    """The inputs as arguments, so that exports have their names."""
+    names = [identifier(value.name) for value in inputs]
+    if len({*names}) < len(names) or any(map(iskeyword, names)):
+        names = [f"input_{k}" for k in range(len(names))]
+    return Signature([Argument(name, Argument.POSITIONAL_OR_KEYWORD) for name in names])
 
 
 def identifier(name: str) -> str:

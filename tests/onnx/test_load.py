@@ -369,6 +369,18 @@ def test_constants_of_operators_are_part_of_a_recording() -> None:
     assert numod.compile(loaded, fullgraph=True)(numod.zeros(3, 2)).tolist() == [[0, 0], [1, 1], [2, 2]]
 
 
+def test_a_loaded_model_is_exported_with_the_names_of_its_inputs() -> None:
+    made = model([node("Sub", "in.a b", "y")], {"in.a": ["batch", 2], "b": [2]}, ["y"])
+    loaded = numod.onnx.load(made)
+    program = numod.onnx.export(loaded, (numod.ones(3, 2), numod.zeros(2)), dynamic_axes={"in_a": {0: "batch"}})
+    assert [value.name for value in program.model_proto.graph.input] == ["in_a", "b"]
+    shapes = {"in_a": {0: numod.export.Dim("batch")}, "b": None}
+    captured = numod.export.export(
+        pickle.loads(pickle.dumps(loaded)), (numod.ones(3, 2), numod.zeros(2)), dynamic_shapes=shapes
+    )
+    assert captured.module()(numod.ones(5, 2), numod.zeros(2)).shape == (5, 2)
+
+
 def test_without_the_package_an_error_has_the_line_to_install(monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(ImportError, match=r"pip install 'numod\[onnx\]'"):
