@@ -5,6 +5,7 @@ from __future__ import annotations
 from sys import getrefcount
 
 from ..core.apply import apply, state
+from ..core.deferred import length_of
 from ..core.tensor import Tensor, wrap
 from ..device import Layout
 from ..ops import table
@@ -48,7 +49,7 @@ def _covers_storage(view: Tensor) -> bool:
     """
     # one reference is the argument of `getrefcount`, one more to the storage is in `accumulate`
     return (
-        view._layout.size == view._storage.data.size
+        view._layout.size == length_of(view._storage)
         and getrefcount(view._base) <= 2
         and getrefcount(view._storage) <= 4
     )

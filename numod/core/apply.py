@@ -20,6 +20,7 @@ from ..dtypes import dtype as DType
 from ..ops import table
 from ..ops.op import Op, Plan, single_device
 from ..ops.pointwise import OverComplex, Pointwise
+from . import deferred
 from .extensions import extensions
 from .launchers import launcher, launcher_factory
 from .listeners import listeners, notify_listeners
@@ -90,10 +91,13 @@ def apply(op: Op, inputs: tuple, attributes: tuple = ()) -> Tensor | tuple[Tenso
             return op.complex_form(inputs, attributes)
         if _any_batched(key[1:]):
             plan = extensions.plan_batched(op, key[1:], attributes)
-        else:
+            op.remember(key, plan)
+        elif op.is_view:
             plan = op.plan(key[1:], attributes)
-            plan.run = viewer(plan) if op.is_view else launcher(plan)
-        op.remember(key, plan)
+            plan.run = viewer(plan)
+            op.remember(key, plan)
+        else:
+            plan = deferred.planned(op, key, lambda: op.plan(key[1:], attributes), launcher)
     try:
         result = plan.run(inputs)
     except OverflowError:
@@ -245,12 +249,15 @@ def apply_into(op: Op, inputs: tuple, targets: tuple[Tensor, ...], attributes: t
         into = tuple([target._layout for target in targets])
         if _any_batched((*layouts, *into)):
             plan = extensions.plan_batched_into(op, (*layouts, *into), attributes)
+            op.remember(key, plan)
         else:
-            plan = op.plan(layouts, attributes, into, target_positions)
-            plan.run = launcher_factory(
-                plan.kinds, 0, len(plan.constants), False, tuple([position is None for position in target_positions])
-            )(plan.launch, *plan.constants)
-        op.remember(key, plan)
+            separate = tuple([position is None for position in target_positions])
+
+            def writer(plan: Plan, hidden: bool) -> Callable:
+                make = launcher_factory(plan.kinds, 0, len(plan.constants), False, separate, hidden)
+                return make(plan.launch, *plan.constants)
+
+            plan = deferred.planned(op, key, lambda: op.plan(layouts, attributes, into, target_positions), writer)
     node = None
     if (
         requires_grad

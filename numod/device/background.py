@@ -9,6 +9,7 @@ share one context.
 
 from __future__ import annotations
 
+import atexit
 import os
 import threading
 from collections import deque
@@ -19,6 +20,8 @@ from . import phases, progress, room
 from .target import code_generator
 
 _POLL = 0.05  # seconds
+_ahead: list[Queue] = []  # queues of kernels that are compiled ahead, which have tasks left
+_ahead_threads: list[threading.Thread] = []  # threads that work on them
 UNLOCKED = "LLVMPY_RunNewModulePassManager", "LLVMPY_TargetMachineEmitToMemory"
 
 
@@ -51,34 +54,52 @@ def lockless() -> tuple[tuple[object, str, object], ...]:
     return tuple((getattr(ffi.lib, name), "_lock", _LockOfOthers(ffi.lib._lock)) for name in UNLOCKED)
 
 
+def suits() -> bool:
+    """Whether kernels can be compiled ahead: there is a processor besides the caller's, and room for threads."""
+    return _processors() > 1 and room.address_limit() is None
+
+
+def _processors() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 class Queue:
     """Tasks for background threads, one per processor except the caller's. `finish` runs the remaining ones.
 
-    A task is called with a code generator; `finish` calls the function that it returns.
+    A task is called with a code generator; `finish` calls the function that it returns. The threads of queues that are
+    `ahead` work on all of these, the oldest first: the caller goes on with other kernels before it calls `finish`.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, ahead: bool = False) -> None:
         self.waiting: deque[Callable[[object], Callable]] = deque()
         self.done: list[Callable] = []
         self.errors: list[Exception] = []
-        self.threads: list[threading.Thread] = []
+        self.count = 0  # tasks that were put
+        self.ended = threading.Event()  # set when a task ends
+        self.threads: list[threading.Thread] = _ahead_threads if ahead else []
         self.spent = phases.current()  # the time of the kernel that is built
-        processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         self.has_room = room.address_limit() is None  # a thread takes 70 MB of addresses
-        self.most = processors - 1 if self.has_room else 0
+        self.most = _processors() - 1 if self.has_room else 0
+        self.ahead = ahead
+        if ahead:
+            _ahead.append(self)
 
     def put(self, task: Callable[[object], Callable]) -> None:
         """Add a task.
 
         The first one is left until `finish`: a single task would only move to another thread's colder cache.
         """
+        self.count += 1
         self.waiting.append(task)
-        self.threads = [thread for thread in self.threads if thread.is_alive()]
-        if len(self.waiting) > 1 and len(self.threads) < self.most:
-            self._start()
+        self._start(self.most, 1 if self.ahead else 2)
 
-    def _start(self) -> None:
-        thread = threading.Thread(target=self._work_apart, name="numod compiler", daemon=True)
+    def _start(self, most: int, tasks: int = 1) -> None:
+        """Start a thread if so many tasks wait and fewer than `most` threads work."""
+        self.threads[:] = [thread for thread in self.threads if thread.is_alive()]
+        if len(self.waiting) < tasks or len(self.threads) >= most:
+            return
+        target = _work_on_all if self.ahead else self._work_apart
+        thread = threading.Thread(target=target, name="numod compiler", daemon=True)
         with suppress(RuntimeError):  # no more threads, as at the interpreter's exit
             thread.start()
             self.threads.append(thread)
@@ -86,27 +107,34 @@ class Queue:
     def abandon(self) -> None:
         """Drop the tasks that have not begun, and do not wait for the others. They use nothing of the caller's."""
         self.waiting.clear()
-        self.threads = []
+        self.count, self.threads = 0, []
 
     def finish(self) -> None:
-        """Run the remaining tasks and wait for the others. Raises the first error of a task.
+        """Run the remaining tasks and wait for the others. Raises the first error of a task, once.
 
         The main thread leaves its part to another thread: it could not act on a signal while LLVM works.
         """
-        if self.waiting and self.has_room and threading.current_thread() is threading.main_thread():
-            self._start()
-        else:
-            self._work()
+        apart = self.has_room and threading.current_thread() is threading.main_thread()
         with phases.Span("wait", "for LLVM in background threads"):
-            for thread in self.threads:
-                while thread.is_alive():
-                    thread.join(_POLL)
-                    progress.checkpoint()
-        self._work()
+            while len(self.done) + len(self.errors) < self.count:
+                self.ended.clear()
+                if apart:
+                    self._start(self.most + 1)
+                if not apart or not self.threads:
+                    self._work()
+                if len(self.done) + len(self.errors) < self.count:
+                    self.ended.wait(_POLL)
+                progress.checkpoint()
+            if not self.ahead:
+                for thread in self.threads:
+                    thread.join()
+        if self in _ahead:
+            _ahead.remove(self)
         for take in self.done:
             take()
-        if self.errors:
-            raise self.errors[0]
+        errors, self.errors, self.count = self.errors, [], len(self.done)
+        if errors:
+            raise errors[0]
 
     def _work_apart(self) -> None:
         with phases.collected(self.spent, background=True):
@@ -127,6 +155,31 @@ class Queue:
                 self.errors.append(error)
             finally:
                 _thread_state.working = False
+                self.ended.set()
+
+
+def _work_on_all() -> None:
+    """Work on the queues of kernels that are compiled ahead until no task waits."""
+    while (queue := next((queue for queue in tuple(_ahead) if queue.waiting), None)) is not None:
+        queue._work_apart()
+
+
+def leave() -> None:
+    """Drop all tasks that have not begun, and wait for the others: at the interpreter's exit LLVM must not work."""
+    for queue in _ahead:
+        queue.abandon()
+    for thread in _ahead_threads:
+        thread.join()
+
+
+def _enter_child() -> None:
+    _ahead.clear()  # the fork waited until all tasks were done
+    _ahead_threads.clear()
+
+
+atexit.register(leave)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_enter_child)
 
 
 def copied(module: object) -> object:

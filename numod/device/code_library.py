@@ -20,17 +20,24 @@ _loaded: set[str] = set()  # names of the functions whose machine code is loaded
 
 
 @contextmanager
-def optimising_in_background() -> Iterator[None]:
-    """Context in which libraries are optimised by background threads; at its end their work is done."""
+def optimising_in_background(ahead: bool = False) -> Iterator[None]:
+    """Context in which libraries are optimised by background threads; at its end their work is done.
+
+    If it is `ahead`, the work goes on until a library's object file is read.
+    """
     global _queue
-    _queue = background.Queue()
+    _queue = queue = background.Queue(ahead)
     try:
         yield
     except signals.Stopped:
-        _queue.abandon()
+        queue.abandon()
+        raise
+    except BaseException:
+        ahead = False
         raise
     finally:
-        _queue.finish()
+        if not ahead:
+            queue.finish()
 
 
 def codegen() -> object:
@@ -52,13 +59,14 @@ def library_class() -> type:
     from numba.core.codegen import JITCodeLibrary
 
     class Library(JITCodeLibrary):
-        apart, machine_code = False, None
+        apart, machine_code, queue = False, None, None
 
         def _optimize_functions(self, module: object) -> None:
             module.data_layout = self._codegen._data_layout
 
         def _optimize_final_module(self) -> None:
             if self.apart:
+                self.queue = _queue
                 _queue.put(functools.partial(self._complete, background.copied(self._final_module)))
 
         def _complete(self, module: object, generator: object) -> Callable[[], None]:
@@ -88,6 +96,8 @@ def library_class() -> type:
 
         def object_file(self) -> tuple[bytes, tuple[str, ...]]:
             """The machine code, and the names of the functions in it; generated now if the background work failed."""
+            if self.machine_code is None and self.queue is not None:
+                self.queue.finish()
             if self.machine_code is None:
                 self._complete(background.copied(self._final_module), target.code_generator())()
             return self.machine_code

@@ -124,16 +124,17 @@ def pipeline(apart: bool = False) -> type:
 
 
 @contextmanager
-def quickly(cuda: bool = False) -> Iterator[None]:
+def quickly(cuda: bool = False, ahead: bool = False) -> Iterator[None]:
     """Context for compiling kernels, for one thread at a time: slow functions of Numba, or of its package for `cuda`,
-    are replaced by faster ones, and garbage collection is suspended. At its end, LLVM's background work is done.
+    are replaced by faster ones, and garbage collection is suspended. At its end, LLVM's background work is done, unless
+    it is `ahead`.
     """
     global _gc_suspended
     replacements.install(cuda)
     _gc_suspended = gc.isenabled()
     gc.disable()
     try:
-        with code_library.optimising_in_background():
+        with code_library.optimising_in_background(ahead):
             yield
     finally:
         with Span("lowering", "collect garbage"):

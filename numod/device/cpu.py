@@ -262,6 +262,19 @@ def compile(
     releases the GIL while it runs, unless it must run `alone`. Only machine code is kept: Numba's and LLVM's
     intermediate results are ten times as large.
     """
+    return begin(make, signature, parallel, fastmath, cache, alone, ahead=False)()
+
+
+def begin(
+    make: Callable[[], Callable],
+    signature: str,
+    parallel: bool,
+    fastmath: frozenset[str],
+    cache: object,
+    alone: bool = False,
+    ahead: bool = True,
+) -> Callable[[], Callable]:
+    """Begin to `compile`; the function that it returns waits for LLVM, whose part goes on in background threads."""
     _prepare()
     if parallel:
         workers.team()
@@ -269,14 +282,18 @@ def compile(
         loaded = cache.load(code_library.entry)
     if loaded is not None:
         progress.loaded()
-        return loaded
+        return lambda: loaded
     with Span("source", "run the text"):
         function = make()
-    result = translate(function, signature, fastmath, alone)
-    with Span("link", "collect object files"):
-        code = code_library.machine_code(result)
-    with Span("load", "write the cache"):
-        return cache.save(code_library.entry, *code)
+    result = translate(function, signature, fastmath, alone, ahead=ahead)
+
+    def finish() -> Callable:
+        with Span("link", "collect object files"):
+            code = code_library.machine_code(result)
+        with Span("load", "write the cache"):
+            return cache.save(code_library.entry, *code)
+
+    return finish
 
 
 def translate(
@@ -286,11 +303,12 @@ def translate(
     alone: bool = False,
     lines: bool = False,
     library: Callable = code_library.library_class,
+    ahead: bool = False,
 ) -> object:
     """Numba's compile result for a function: LLVM code in a library that is not loaded.
 
     With `lines` the code has line numbers of the source. `library()` is the class of code libraries, which decides what
-    is optimised.
+    is optimised; `ahead`: by background threads, until the object file is read.
     """
     compiler.prepare()
     loops = division.prepare(function.__globals__)
@@ -315,7 +333,7 @@ def translate(
         signals.waiting(),
         progress.compiling(function.__name__),
         _unloaded(library()),
-        compiler.quickly(),
+        compiler.quickly(ahead=ahead),
         Span("typing", "call Numba's compiler", function.__name__),  # time that is in none of its passes
     ):
         dispatcher.compile(numba_types(signature))

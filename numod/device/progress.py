@@ -33,15 +33,16 @@ _wait = _Wait()
 
 
 @contextmanager
-def compiling(name: str) -> Iterator[None]:
-    """Context in which the kernel `name` is compiled."""
+def compiling(name: str, again: bool = False) -> Iterator[None]:
+    """Context in which the kernel `name` is compiled; `again`: LLVM's part of one that has been counted."""
     if threading.current_thread() is not threading.main_thread() or _wait.active or not _is_terminal():
         yield
         return
     now = time.perf_counter()
     if not _wait.expected and now - _wait.ended > _PAUSE_SECONDS:
         _wait.begun, _wait.spent = 0, 0.0
-    _wait.begun, _wait.started, _wait.name, _wait.active = _wait.begun + 1, now, name, True
+    _wait.begun += not again
+    _wait.started, _wait.name, _wait.active = now, name, True
     try:
         checkpoint()
         yield

@@ -155,16 +155,20 @@ def unbuilt() -> Iterator[list]:
         _recording.log = before
 
 
+def _built(*kernel: object) -> Callable:
+    """The launch of a kernel (see `_kernel`), which a kernel of `build.ahead` replaces when it is complete."""
+    built = _kernel(*kernel)
+    return builder.asked_for(built).launch
+
+
 @cache
-def _built(
+def _kernel(
     backend: object, name: str, source: str, signature: str, real: DType, parallel: bool, fastmath: frozenset
-) -> Callable:
+) -> builder.Kernel:
     # this imports Numba
     with builder.unforked, signals.waiting(), Span("source", "write the text", name):
         text = _complete(backend, source, real, parallel)
-    return builder.build(
-        backend, name, text, f"{signature}, int64" if parallel else signature, parallel, fastmath
-    ).launch
+    return builder.build(backend, name, text, f"{signature}, int64" if parallel else signature, parallel, fastmath)
 
 
 def _complete(backend: object, source: str, real: DType, parallel: bool) -> str:

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ..device import front_end, phases, signals
+from ..device import front_end, phases, progress, signals
 from ..device.phases import Span
 from . import registers, scalar
 
@@ -35,6 +35,7 @@ _lock = threading.RLock()
 # held while modules are imported and kernels compiled: a child that is forked then would inherit their locks
 unforked = threading.RLock()
 _built: dict[str, Kernel] = {}
+_unfinished: list[Kernel] = []  # those that LLVM still works on
 
 
 @dataclass
@@ -72,6 +73,30 @@ class Kernel:
     shared: tuple[str, ...] = ()  # the names of shared functions that it calls
     # (lines=False): Numba's compile result, for inspection, on the CPU
     translate: Callable | None = field(default=None, repr=False)
+    # waits for LLVM and returns the entry point; None when the kernel is complete
+    finish: Callable[[], Callable] | None = field(default=None, repr=False)
+
+
+class _Ahead(threading.local):
+    """The kernels that this thread's context `ahead` asked for: whether each is complete; None outside of it."""
+
+    asked: list[bool] | None = None
+
+
+_ahead = _Ahead()
+
+
+@contextmanager
+def ahead() -> Iterator[list[bool]]:
+    """Context in which new kernels are returned while LLVM works on them; their first launch waits for it.
+
+    It yields a list with, for each kernel that was asked for, whether it is complete.
+    """
+    before, _ahead.asked = _ahead.asked, []
+    try:
+        yield _ahead.asked
+    finally:
+        _ahead.asked = before
 
 
 def build(
@@ -95,8 +120,7 @@ def build(
             if key not in _built:
                 kernel = Kernel(f"{name}_{key[:16]}", source, signature, parallel, key)
                 try:
-                    with phases.collected(kernel.spent):
-                        _built[key] = _make(backend, kernel, fastmath, alone)
+                    _built[key] = _make(backend, kernel, fastmath, alone)
                 except Exception as error:
                     # Numba's errors, such as for numbers without an order
                     if "complex" in signature and type(error).__name__ in ("TypingError", "LoweringError"):
@@ -105,7 +129,50 @@ def build(
                             ".abs()"
                         ) from error
                     raise
-            return _built[key]
+            kernel = _built[key]
+    return asked_for(kernel)
+
+
+def asked_for(kernel: Kernel) -> Kernel:
+    """The kernel, complete unless this thread compiles ahead."""
+    if _ahead.asked is None:
+        complete(kernel)
+    else:
+        _ahead.asked.append(kernel.finish is None)
+    return kernel
+
+
+def complete(kernel: Kernel) -> None:
+    """Wait for LLVM's part of a kernel, and load it."""
+    if kernel.finish is None:
+        return
+    with signals.waiting(), _taken(_lock):
+        if kernel.finish is not None:
+            with _timed(kernel), unforked, progress.compiling(kernel.name, again=True):
+                kernel.launch = kernel.finish()
+            _note(kernel)
+
+
+def complete_all() -> None:
+    """Complete all kernels."""
+    for kernel in unfinished():
+        complete(kernel)
+
+
+def unfinished() -> list[Kernel]:
+    """The kernels that LLVM still works on, in the order they were built."""
+    return [*_unfinished]
+
+
+@contextmanager
+def _timed(kernel: Kernel) -> Iterator[None]:
+    """Context whose time is part of the kernel's build."""
+    start = time.perf_counter()
+    try:
+        with phases.collected(kernel.spent):
+            yield
+    finally:
+        kernel.seconds += time.perf_counter() - start
 
 
 @contextmanager
@@ -122,23 +189,50 @@ def _locked(lock: threading.RLock) -> Iterator[None]:
 
 def kernels() -> list[Kernel]:
     """All kernels of this process, in the order they were built."""
+    complete_all()
     return list(_built.values())
 
 
 def _make(backend: Backend, kernel: Kernel, fastmath: frozenset, alone: bool) -> Kernel:
     """Compile the kernel, or load it from the cache, and note how long it took."""
-    start = time.perf_counter()
-    with unforked, Span("load", "find the cache", kernel.name):
-        from .cache import KernelCache  # here, since it imports hashlib
+    with _timed(kernel), unforked:
+        with Span("load", "find the cache", kernel.name):
+            from .cache import KernelCache  # here, since it imports hashlib
 
-        level_key = partial(_level_key, backend, kernel, fastmath, alone)
-        entry = KernelCache(kernel, version(), level_key)
-    function = partial(_function, backend, kernel)
-    if hasattr(backend, "translate"):
-        kernel.translate = lambda lines=False: _translated(backend, function, kernel.signature, fastmath, alone, lines)
-    with unforked:
-        kernel.launch = backend.compile(function, kernel.signature, kernel.parallel, fastmath, entry, alone)
-    kernel.cached, kernel.seconds = entry.hit, time.perf_counter() - start
+            level_key = partial(_level_key, backend, kernel, fastmath, alone)
+            entry = KernelCache(kernel, version(), level_key)
+        function = partial(_function, backend, kernel)
+        if hasattr(backend, "translate"):
+            kernel.translate = lambda lines=False: _translated(
+                backend, function, kernel.signature, fastmath, alone, lines
+            )
+        arguments = function, kernel.signature, kernel.parallel, fastmath, entry, alone
+        if _ahead.asked is None or not hasattr(backend, "begin"):
+            kernel.launch = backend.compile(*arguments)
+        else:
+            kernel.finish = backend.begin(*arguments)
+            if entry.hit:
+                kernel.launch, kernel.finish = kernel.finish(), None
+            else:
+                kernel.launch = partial(_launch, kernel)
+                _unfinished.append(kernel)
+    kernel.cached = entry.hit
+    if kernel.finish is None:
+        _note(kernel)
+    return kernel
+
+
+def _launch(kernel: Kernel, *arguments: object) -> None:
+    """Launch a kernel that was returned while LLVM worked on it."""
+    complete(kernel)
+    kernel.launch(*arguments)
+
+
+def _note(kernel: Kernel) -> None:
+    """Count a complete kernel and call the listeners."""
+    if kernel in _unfinished:
+        _unfinished.remove(kernel)
+    kernel.finish = None
     if kernel.cached:
         statistics.loaded += 1
         statistics.load_seconds += kernel.seconds
@@ -147,7 +241,6 @@ def _make(backend: Backend, kernel: Kernel, fastmath: frozenset, alone: bool) ->
         statistics.compile_seconds += kernel.seconds
     for listener in tuple(listeners):
         listener(kernel)
-    return kernel
 
 
 def version() -> str:
@@ -208,6 +301,12 @@ def _package_version() -> str:
     return str(__version__)
 
 
+def _leave_parent() -> None:
+    """Before a fork: the child has no threads that could complete kernels."""
+    complete_all()
+    unforked.acquire()
+
+
 def _enter_child() -> None:
     """After a fork: replace the locks, which a thread of the parent may have held."""
     global _lock, unforked
@@ -215,6 +314,4 @@ def _enter_child() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=lambda: unforked.acquire(), after_in_parent=lambda: unforked.release(), after_in_child=_enter_child
-    )
+    os.register_at_fork(before=_leave_parent, after_in_parent=lambda: unforked.release(), after_in_child=_enter_child)

@@ -71,6 +71,8 @@ class Section:
         self.arrays = [buffer for buffer in self.buffers if buffer.kind not in ("held", "local")]
         self.outputs = [array for array in self.arrays if array.kind != "input"]
         self.held = [buffer for buffer in self.buffers if buffer.kind == "held"]
+        # a reference to memory whose address the program knows: launches that use it are not deferred
+        self.held_data = [buffer.tensor._storage.data for buffer in self.held]
         self.tests = [call for call in self.calls if isinstance(call, CheckCall)]
         self.may_fail = any(map(may_fail, self.calls))
         arguments = [a for call in self.calls if isinstance(call, Call) for a in call.arguments]
@@ -86,6 +88,10 @@ class Section:
         else:
             self.kernel = None
             with progress.expecting(len({id(call.kernel) for call in self.calls if isinstance(call, Call)})):
+                with build.ahead():  # LLVM works on all kernels at a time
+                    for call in self.calls:
+                        if isinstance(call, Call) and call.kernel is not None and call.host is None:
+                            call.kernel.build()
                 self.launchers = [
                     None if isinstance(call, CheckCall) else call.host or call.kernel.build() for call in self.calls
                 ]

@@ -7,10 +7,13 @@ have the same type and value, "state" objects are dictionaries of an optimizer's
 from __future__ import annotations
 
 import types
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
+
+import numpy as np
 
 from ... import dtypes
 from ...core import changes
@@ -190,7 +193,7 @@ class StateVisitor:
         self.places.append((tensor, "data", tensor._storage))
         if (id(tensor), "data") not in self.excluded:
             yield f"{name}'s memory", "is", tensor._storage
-            yield f"{name}'s bytes", "is", tensor._storage.data
+            yield f"{name}'s bytes", "is", _reference(tensor._storage.data)
             # an uninitialised parameter hides it
             yield f"{name}'s layout", "is", fields_of(tensor)["_layout"]
             yield f"{name}'s offset", "equal", tensor._offset
@@ -259,3 +262,11 @@ class StateVisitor:
         """The entries of a tensor, even if it was visited before."""
         self.seen.discard(id(tensor))
         yield from self._entries_of(name, tensor, 1)
+
+
+def _reference(data: object) -> object:
+    """What stands for memory in a snapshot: a weak reference to an array (each array has one such object).
+
+    A strong one would keep launches from being deferred (`core.deferred`).
+    """
+    return weakref.ref(data) if isinstance(data, np.ndarray) else data
