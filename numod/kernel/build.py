@@ -146,7 +146,7 @@ def complete(kernel: Kernel) -> None:
     """Wait for LLVM's part of a kernel, and load it."""
     if kernel.finish is None:
         return
-    with signals.waiting(), _taken(_lock):
+    with signals.waiting(), _locked(_lock):
         if kernel.finish is not None:
             with _timed(kernel), unforked, progress.compiling(kernel.name, again=True):
                 kernel.launch = kernel.finish()
