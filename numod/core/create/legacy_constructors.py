@@ -30,7 +30,7 @@ class _Constructor(type):
         return f"<class '{cls.__module__}.{cls.__name__}'>"
 
 
-def _text(kind: dtypes.DType, device: str) -> str:
+def _text(kind: DType, device: str) -> str:
     """The docstring of a constructor, with an example on the CPU."""
     text = f"Tensors of {kind} on {device}: of a size, uninitialised, or of values."
     example = f">>> torch.{kind.short}Tensor([1, 0]).dtype\n    {kind}"
