@@ -113,7 +113,7 @@ def _deferring(plan: Plan, runner: Callable[[Plan, bool], Callable]) -> Callable
             _bytes += sum(memory.nbytes() for memory in results)
             for memory in (*used, *results):
                 _hide(memory)
-            if _bytes > MOST_BYTES:
+            if _bytes > MOST_BYTES or not background.is_busy():
                 run_all()
         return outputs
 

@@ -164,6 +164,11 @@ def _work_on_all() -> None:
         queue._work_apart()
 
 
+def is_busy() -> bool:
+    """Whether threads work on kernels that are compiled ahead."""
+    return any(len(queue.done) + len(queue.errors) < queue.count for queue in tuple(_ahead))
+
+
 def leave() -> None:
     """Drop all tasks that have not begun, and wait for the others: at the interpreter's exit LLVM must not work."""
     for queue in _ahead:

@@ -23,6 +23,7 @@ def waiting(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Every launch waits, as if its kernel were new."""
     monkeypatch.setattr(deferred, "waits", bool)
     monkeypatch.setattr(background, "suits", lambda: True)
+    monkeypatch.setattr(background, "is_busy", lambda: True)
     monkeypatch.setattr(storage, "addressed", False)
     yield
     deferred.run_all()
@@ -156,6 +157,14 @@ def test_results_that_wait_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not deferred._queue
 
 
+def test_nothing_waits_when_all_kernels_are_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = numod.ones(13)
+    assert len(deferred._queue) == 1
+    monkeypatch.undo()
+    _ = x + 1, x + 2
+    assert not deferred._queue
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_forked_child_has_the_results() -> None:
     y = numod.ones(3) * 2
@@ -188,7 +197,7 @@ COLD = """
 import numod
 from numod.device import background
 from numod.kernel import build
-background.suits = lambda: True
+background.suits = background.is_busy = lambda: True
 x = numod.tensor([1.0, -2.0])
 y = x.relu() + x.tanh() * x.exp()
 assert build.unfinished(), "nothing was compiled ahead"
