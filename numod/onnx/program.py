@@ -106,6 +106,8 @@ class Program:
 
     def run(self, arguments: Sequence[object], around: dict[str, object]) -> tuple:
         """The outputs for `arguments`. `around` has the values of the graphs around this one."""
+        if len(arguments) < len(self.inputs):
+            raise ValueError(f"the graph has {len(self.inputs)} inputs, the node gives it {len(arguments)}")
         values = {**around, **self.constants, **dict(zip(self.inputs, arguments))}
         for name in self.shadows:
             values.pop(name + _TENSOR, None)

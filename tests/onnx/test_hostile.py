@@ -240,6 +240,14 @@ def test_names_of_attributes_are_text() -> None:
     refused(data.replace(b"alpha", b"\xfflpha"), "is not UTF-8|not an ONNX model")
 
 
+def test_a_graph_gets_all_its_inputs() -> None:
+    declared = [onnx.helper.make_tensor_value_info(name, 1, None) for name in "abc"]
+    body = onnx.helper.make_graph([node("Add", "a b", "c")], "body", declared[:2], declared[2:])
+    made = model([node("Scan", "x", "y", body=body, num_scan_inputs=1)], {"x": [2, 2]}, ["y"])
+    with pytest.raises(ValueError, match="has 2 inputs, the node gives it 1"):
+        numod.onnx.load(made)(numod.ones(2, 2))
+
+
 def test_notes_of_nodes_are_text() -> None:
     noted = node("Relu", "x", "y")
     noted.metadata_props.add(key="pkg.torch.onnx.name_scopes", value="['', 'scope']")
