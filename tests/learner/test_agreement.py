@@ -54,7 +54,9 @@ def test_overlaps() -> None:
     ratios = common / (predicted + actual - common)
     assert over_batches(Jaccard(average="macro"), SCORES, CLASSES) == pytest.approx(ratios.mean())
     images, masks = numod.randn(11, 2, 3, 3, generator=GENERATOR), numod.rand(11, 3, 3, generator=GENERATOR) > 0.5
-    found, wanted = images.argmax(1).bool().numpy(), masks.numpy()
-    both = (found & wanted).sum()
-    assert over_batches(Dice(), images, masks.long()) == pytest.approx(2 * both / (found.sum() + wanted.sum()))
-    assert over_batches(JaccardCoeff(), images, masks.long()) == pytest.approx(both / (found | wanted).sum())
+    predicted_masks, wanted = images.argmax(1).bool().numpy(), masks.numpy()
+    both = (predicted_masks & wanted).sum()
+    assert over_batches(Dice(), images, masks.long()) == pytest.approx(
+        2 * both / (predicted_masks.sum() + wanted.sum())
+    )
+    assert over_batches(JaccardCoeff(), images, masks.long()) == pytest.approx(both / (predicted_masks | wanted).sum())
