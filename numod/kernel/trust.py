@@ -30,7 +30,7 @@ _RELATIVE = (
     and hasattr(os, "O_DIRECTORY")
     and hasattr(os, "O_NOFOLLOW")
 )
-# not blocked by a named pipe
+# O_NONBLOCK: opening a named pipe returns at once
 _FLAGS = (
     getattr(os, "O_NOFOLLOW", 0)
     | getattr(os, "O_NONBLOCK", 0)
@@ -260,7 +260,7 @@ class Folder:
             with open(descriptor, "wb") as file:
                 file.write(data)
             if replace or not self._hard_link(temporary, name):
-                os.replace(self._name_at(temporary), self._name_at(name), **self._between)
+                os.replace(self._name_at(temporary), self._name_at(name), **self._descriptors_of_both)
         finally:
             with contextlib.suppress(FileNotFoundError):  # it has been renamed
                 os.unlink(self._name_at(temporary), **self._at)
@@ -277,7 +277,7 @@ class Folder:
         Returns False on a file system without hard links.
         """
         try:
-            os.link(self._name_at(source), self._name_at(target), **self._between)
+            os.link(self._name_at(source), self._name_at(target), **self._descriptors_of_both)
         except FileExistsError:
             raise
         except OSError:
@@ -287,7 +287,8 @@ class Folder:
         return True
 
     @property
-    def _between(self) -> dict[str, int]:
+    def _descriptors_of_both(self) -> dict[str, int]:
+        """Arguments of `os.link` and `os.replace` by which both names are relative to the open folder."""
         return {"src_dir_fd": self.descriptor, "dst_dir_fd": self.descriptor} if _RELATIVE else {}
 
 

@@ -16,23 +16,27 @@ from .syntax import parsed
 
 def written_out(text: str) -> str:
     """The text with its loops over `written(...)`, which has the arguments of `range`, written out."""
-    return ast.unparse(_Loops().visit(parsed(text))) + "\n"
+    return ast.unparse(_Unroll().visit(parsed(text))) + "\n"
 
 
-class _Loops(ast.NodeTransformer):
+class _Unroll(ast.NodeTransformer):
+    """Replaces each loop over `written(...)` by copies of its body."""
+
     def visit_For(self, node: ast.For) -> ast.AST | list[ast.AST]:
         self.generic_visit(node)
         if not (isinstance(node.iter, ast.Call) and getattr(node.iter.func, "id", "") == "written"):
             return node
         numbers = range(*[eval(ast.unparse(arg), {"__builtins__": {}}) for arg in node.iter.args])
         return [
-            _Named(node.target.id, number).visit(copy.deepcopy(statement))
+            _Substitute(node.target.id, number).visit(copy.deepcopy(statement))
             for number in numbers
             for statement in node.body
         ]
 
 
-class _Named(ast.NodeTransformer):
+class _Substitute(ast.NodeTransformer):
+    """Replaces the name of a loop's variable by a number."""
+
     def __init__(self, name: str, number: int) -> None:
         self.name, self.number = name, number
 

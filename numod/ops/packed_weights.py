@@ -12,10 +12,12 @@ from ..device.device import Device
 def with_packed_weight(
     run: Callable, parts: Callable[[], tuple], device: Device, packer: tuple | None, results: int = 1
 ) -> Callable:
-    """A launcher for buffers in an op's order: x, weight, further inputs, the packed weight if it is one, results.
+    """A launcher for buffers in an op's order: x, weight, further inputs, results.
+
+    If `packer` is None, the last of the further inputs is the packed weight.
 
     `run` takes x, the further inputs, the packed weight, the results, and scratch memory for `parts()`. `packer` is
-    the launcher that packs the weight, its numbers, and the words that it fills; None if an input is packed already.
+    the launcher that packs the weight, its numbers, and the words that it fills.
     """
     scratch = device.backend.scratch
     if packer is None:

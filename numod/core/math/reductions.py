@@ -213,7 +213,7 @@ def _lying(input_layout: Layout, dim: int) -> tuple[int, bool, bool]:
     the tensor without a copy).
     """
     dim = normalize_dim(dim, input_layout.ndim)
-    return dim, ex.narrow(input_layout, dim), ex.readable(input_layout, dim)
+    return dim, ex.prefers_transposed(input_layout, dim), ex.readable(input_layout, dim)
 
 
 def max(

@@ -25,7 +25,8 @@ from ..ir.repetition import key_of_call, repeated_runs
 
 LINKED_WORK = 1 << 20  # maximum work (in elements of simple work) for linking calls into one serial function
 LINKED_CALLS = 400
-# how much smaller the work must be if other sizes use the same function: as sizes changed, or for all sizes by request
+# factors by which LINKED_WORK is lower for a function of all sizes, since other sizes may be larger: compiled because
+# sizes have changed, or because of `compile(dynamic=True)`
 SOME_SIZES, ALL_SIZES = 2, 16
 
 

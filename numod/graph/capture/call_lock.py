@@ -19,8 +19,9 @@ _forks = 0  # between the first process and this one
 class CallLock:
     """A reentrant lock with a timeout. A forked child gets its own: a thread of the parent may hold the parent's.
 
-    The first call in a process makes its lock. A register of all locks would have to be weak, and a weak one runs
-    Python code when a lock dies, where an interrupt is lost.
+    A process creates its lock at its first call. The locks are not replaced at the fork: that would need a list of all
+    locks by weak references, whose callbacks run Python code when a lock is freed, and a KeyboardInterrupt there is
+    lost.
     """
 
     def __init__(self) -> None:

@@ -19,7 +19,7 @@ from ..guards.inputs import InputConditions
 from ..guards.snapshot import Snapshot
 from ..guards.state_visitor import Entry, Place, StateVisitor, identical_objects
 from ..values import pytree
-from ..values.kinds import counts_of
+from ..values.kinds import modified_by_steps
 from ..values.lazy_scalar import compute
 from ..values.pytree import ArgumentContainer, replace
 from ..values.source_location import CannotRepeat, where
@@ -119,7 +119,7 @@ def _conclude(call: RecordedCall, results: Any, outputs: Any, name: str, form: F
     flags = [Guard(name, "{0}()._observe() == {1}", (flag, value)) for name, flag, value in recorder.reads.flags]
     guards = [*call.guards, *call.gradients.guards, *flags]
     snapshot = Snapshot(function, call.roots, guards, call.excluded, call.weak_ids)
-    executable.counting = [*snapshot.counting, *counts_of(recorder.updates.schedules)]
+    executable.counting = [*snapshot.counting, *modified_by_steps(recorder.updates.schedules)]
     captured_storages = snapshot.storages.union(tensor._storage for tensor in executable.program.held.values())
     inputs = InputConditions(
         call.shared_storages, captured_storages, call.gradients.inputs_without, call.in_backward, call.input_expressions

@@ -1,4 +1,4 @@
-"""Finishes a recorded program: its results, and the gradients that it leaves. `trace` records a function so."""
+"""`trace` records a function as a program; `finish` adds the results and the gradients to a recording."""
 
 from __future__ import annotations
 

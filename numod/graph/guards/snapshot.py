@@ -55,6 +55,7 @@ class Snapshot:
         for _, kind, obj in self.entries:
             if kind == "is" and issubclass(type(obj), Tensor):
                 obj._in_snapshot = True
+        # states of optimizers with Python numbers, such as step counts, which a failed run must restore
         self.counting = [
             obj
             for _, kind, obj in self.entries

@@ -104,7 +104,7 @@ def _run(step: Step | Check, values: dict[Value, Tensor], layouts: dict[Value, L
     inputs = _with_draws(inputs, values)
     if isinstance(step.op, Update):
         numbers, count, _ = step.attributes
-        if numbers is None:
+        if numbers is None:  # the scalars are the step's last inputs (see `numbers_of`)
             update_numbers = [
                 number.item() if isinstance(number, Tensor) else number
                 for number in inputs[len(inputs) - len(numbers_of(step)) :]

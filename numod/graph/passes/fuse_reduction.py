@@ -21,7 +21,7 @@ from ..ir.program import Check, Program, Step, Value
 
 
 class FusedReduction(Op):
-    """A reduction over a fused loop. `rows` are the loop's, `row` the reduction's."""
+    """A reduction over a fused loop. `rows`: the loop's pointwise ops (see `Fused`); `row`: the op of the reduction."""
 
     upcasts_half, differentiable = False, False
 

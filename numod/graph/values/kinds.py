@@ -145,13 +145,13 @@ def is_schedule(value: Any) -> bool:
     return _has(value, "_last_lr") and _has(value, "optimizer")
 
 
-def counts_of(schedules: Sequence) -> list[dict]:
+def modified_by_steps(schedules: Sequence) -> list[dict]:
     """The dictionaries that scheduler steps modify: attributes of (nested) schedulers, and optimizers' groups."""
     inner = [part for schedule in schedules for part in getattr(schedule, "_schedulers", ())]
     return [
         *map(vars, schedules),
         *(group for schedule in schedules for group in schedule.optimizer.param_groups),
-        *(counts_of(inner) if inner else ()),
+        *(modified_by_steps(inner) if inner else ()),
     ]
 
 

@@ -29,7 +29,7 @@ def sum_of_exp(x, base, n, step, high):
 
 @scalar
 def write_softmax(x, out, base, n, step, weight):
-    """out = weight * exp(x - max) / sum(exp(x - max))."""
+    """out = weight * exp(x - max) / sum(exp(x - max)). Returns the sum, scaled (see `lifted_exp`)."""
     high = greatest(x, base, n, step)
     total = real(0.0)
     for k in range(n):

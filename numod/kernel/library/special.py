@@ -421,7 +421,7 @@ def neighbour(x, y):
     if x == y:
         return y
     outwards = (y > x) == (x > 0.0)
-    if 1.0 + 1e-12 != 1.0:
+    if 1.0 + 1e-12 != 1.0:  # literals have the kernel's type: true in float64, false in float32
         if x == 0.0:
             return copysign(float_of_bits64(uint64(1)), y)
         return float_of_bits64(bits64(x) + uint64(1) if outwards else bits64(x) - uint64(1))

@@ -21,7 +21,7 @@ def neutral(kind: str) -> float:
     return 0.0 if kind == "sum" else float("-inf")
 
 
-def reach(lanes: int, width: int, out: int, stride: int, kernel: int, step: int) -> int:
+def folded_row_size(lanes: int, width: int, out: int, stride: int, kernel: int, step: int) -> int:
     """The number of elements to allocate for a folded row of `width`.
 
     Windows are read by whole registers, and folded rows are written by whole registers.
@@ -84,7 +84,7 @@ class _Fold:
         )
         self.empty = [self.neutral_values, self.no_indices] if kind == "argmax" else [self.neutral_values]
 
-    def rows(self, source, first, slabs, slab_step, lines, line_step, n, target, where):
+    def rows(self, source, first, slabs, slab_step, lines, line_step, n, target, indices):
         """Write fold_rows (see `functions`)."""
         builder, w, p = self.builder, self.w, self.p
         is_nonempty = builder.icmp_signed(">", builder.mul(slabs, lines), w.number(0))
@@ -100,17 +100,17 @@ class _Fold:
             )
             return [
                 builder.select(better, value, state[0]),
-                builder.select(better, builder.add(self.spread(at), column_indices), state[1]),
+                builder.select(better, builder.add(self.splat_index(at), column_indices), state[1]),
             ]
 
         def register(line_count: int | None, j: object, _: list) -> list:
             mask, column_indices, state = (
-                p.first(self.small(builder.sub(n, j))),
-                builder.add(self.spread(j), self.numbers),
+                p.first(self.as_index(builder.sub(n, j))),
+                builder.add(self.splat_index(j), self.numbers),
                 list(self.empty),
             )
             if self.kind == "argmax":  # if all elements are -inf, the first line's index is the result
-                state[1] = builder.select(is_nonempty, builder.add(self.spread(first), column_indices), state[1])
+                state[1] = builder.select(is_nonempty, builder.add(self.splat_index(first), column_indices), state[1])
             if line_count is None:
                 state = w.loop(
                     0,
@@ -123,7 +123,7 @@ class _Fold:
                 state = line(j, column_indices, mask, 0, h, state)
             w.store(state[0], target, j)
             if self.kind == "argmax":
-                p.store(builder.select(mask, state[1], self.no_indices), where, j)
+                p.store(builder.select(mask, state[1], self.no_indices), indices, j)
             return []
 
         single_slab = builder.icmp_signed("==", slabs, w.number(1))
@@ -147,7 +147,7 @@ class _Fold:
             with otherwise:
                 self.fold_by_count(count, simple, write, known[1:])
 
-    def windows(self, source, where, step, taps, target, indices, n, sizes, factor, stride):
+    def windows(self, source, source_indices, step, taps, target, indices, n, sizes, factor, stride):
         """Write fold_windows (see `functions`). `stride` is a Python number or an int64 value."""
         builder, w, p = self.builder, self.w, self.p
 
@@ -156,7 +156,7 @@ class _Fold:
             value = self.strided(w, w.at(source, at), stride, first)
             if self.kind != "argmax":
                 return [self.folded(state[0], value)]
-            index = self.strided(p, w.at(where, at), stride, first)
+            index = self.strided(p, w.at(source_indices, at), stride, first)
             better = self.is_better(value, index, *state)
             return [builder.select(better, value, state[0]), builder.select(better, index, state[1])]
 
@@ -167,7 +167,7 @@ class _Fold:
             for k in range(tap_count or 0):  # neighbouring taps share loads
                 first = k % stride if isinstance(stride, int) else 0
                 state = joined(w.offset((o, stride), k - first), first, state)
-            remaining = self.small(builder.sub(n, o))
+            remaining = self.as_index(builder.sub(n, o))
             if self.kind == "sum":
                 counts = w.load(sizes, o, mask=p.first(remaining), other=self.neutral_values)
                 state[0] = builder.fdiv(state[0], builder.fmul(counts, w.splat(factor)))
@@ -216,10 +216,10 @@ class _Fold:
             )
         return vector
 
-    def small(self, value: object) -> object:
+    def as_index(self, value: object) -> object:
         """An int64 truncated to the 32 bits of an index."""
         return self.builder.trunc(value, self.p.element)
 
-    def spread(self, value: object) -> object:
+    def splat_index(self, value: object) -> object:
         """An int64 in all lanes of a register of indices."""
-        return self.p.splat(self.small(value))
+        return self.p.splat(self.as_index(value))

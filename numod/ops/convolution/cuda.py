@@ -34,16 +34,18 @@ def block_launcher(name: str, out: Layout, numbers: Geometry) -> tuple[Callable,
         "convolution_input": (channels, images * input_size, features * taps),
         "convolution_weight": (features, channels * taps, images * positions),
     }[name]  # fmt: skip
-    positional = name == "convolution_weight"
-    max_parts = -(-inner // (8 if out.device.backend.SIMULATED else _MIN_WEIGHT_TERMS if positional else _MIN_TERMS))
+    cuts_positions = name == "convolution_weight"
+    # the simulator's tests have small sums, which are cut all the same
+    min_terms = 8 if out.device.backend.SIMULATED else _MIN_WEIGHT_TERMS if cuts_positions else _MIN_TERMS
+    max_parts = -(-inner // min_terms)
     tile = tensor_cores.choose(out, rows, columns, groups * max_parts)
     parts = max(1, min(-(-FULL_GPU_BLOCKS // block.tiles(tile, groups, rows, columns)), max_parts))
-    parts = parts if positional else divisor(inner // taps, parts)
+    parts = parts if cuts_positions else divisor(inner // taps, parts)
     inner = -(-inner // parts)
     constants = (parts * groups, rows, columns, inner, *numbers)
-    number, summed = out.storage.name, out.storage if parts == 1 else out.dtype.compute.storage
-    signature = bind.signature(number, number, summed.name, numbers=len(constants))
-    source = block.source(getattr(block, name)(numbers._asdict()), tile, number, rounded=parts == 1)
+    storage, result_storage = out.storage.name, (out.storage if parts == 1 else out.dtype.compute.storage).name
+    signature = bind.signature(storage, storage, result_storage, numbers=len(constants))
+    source = block.source(getattr(block, name)(numbers._asdict()), tile, storage, rounded=parts == 1)
     blocks = block.tiles(tile, parts * groups, rows, columns), tile.threads
     run = bind.launcher(
         out.device,

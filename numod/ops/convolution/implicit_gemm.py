@@ -63,10 +63,10 @@ def flipped_launcher(out: Layout, x: tuple, weight: tuple, result: tuple, attrib
         out.dtype,
         0,
     )
-    run, shared_by = _grid_kernel("convolution", out, numbers, shape, (stride, borders, dilation, groups), work)
+    run, resources_for = _grid_kernel("convolution", out, numbers, shape, (stride, borders, dilation, groups), work)
 
     def launch(g: object, weight: object, result: object) -> None:
-        scratch, constants = shared_by(threads.get_num_threads())
+        scratch, constants = resources_for(threads.get_num_threads())
         flipped_weight, *others = make((flipped, *scratch))
         flip(weight, flipped_weight, *sizes)
         run(g, flipped_weight, result, *others, *constants)
@@ -86,11 +86,11 @@ def grid_launcher(
     """A launcher of op's kernel that allocates its scratch memory. `attributes` are (stride, padding, dilation,
     groups).
     """
-    run, shared_by = _grid_kernel(op, out, numbers, weight, attributes, work, epilogue)
+    run, resources_for = _grid_kernel(op, out, numbers, weight, attributes, work, epilogue)
     make = out.device.backend.scratch
 
     def launch(first: object, second: object, result: object, *further: object) -> None:
-        scratch, constants = shared_by(threads.get_num_threads())
+        scratch, constants = resources_for(threads.get_num_threads())
         run(first, second, result, *make(scratch), *constants, *further)
 
     return launch
@@ -135,7 +135,7 @@ def _grid_kernel(
     kernel = input_grid if backward else weight_kernel if on_weight else forward_grid
 
     @cache
-    def shared_by(threads: int) -> tuple[tuple, tuple]:
+    def resources_for(threads: int) -> tuple[tuple, tuple]:
         """The scratch memory and the constants of the kernel for this number of threads."""
         workers = min(WORKERS, plan.tasks, WORKERS if on_weight else threads)
         grids = workers if plan.shares == 1 else 1
@@ -171,7 +171,7 @@ def _grid_kernel(
         "LANES": lanes,
         "PACKED": PACKED_ROWS,
     }
-    arrays = (*[storage.name] * 3, *(kind.name for _, kind in shared_by(1)[0]))
+    arrays = (*[storage.name] * 3, *(kind.name for _, kind in resources_for(1)[0]))
     fastmath = build.FAST_REDUCTION if kernel is weight_lines else build.FAST_POINTWISE
     values = {name: value for name, value in values.items() if specialize.has(kernel, name)}
-    return launcher(op, kernel, out, arrays, work, epilogue, fastmath, **values), shared_by
+    return launcher(op, kernel, out, arrays, work, epilogue, fastmath, **values), resources_for

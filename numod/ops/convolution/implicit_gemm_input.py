@@ -62,7 +62,7 @@ def input_grid(
                 panels, (group * padded_rows + first_row) * conv.features * taps,
                 min(PACKED * TILE_ROWS, padded_rows - first_row), TILE_ROWS, conv.channels - first_row, order, phases,
             )  # fmt: skip
-    if plan.shares > 1:  # as in forward_grid
+    if plan.shares > 1:  # all images are on one grid, and channels are divided among workers
         for feature in parallel_range(conv.features):
             output_feature = int64(feature)
             copy_to_grid(
@@ -128,7 +128,8 @@ def input_grid(
                             conv.stride_h * conv.width, conv.stride_w, count, slabs, lines, phase_width, plan, tile,
                             tile_at, TILE_ROWS, LANES,
                         )  # fmt: skip
-    # as in forward_grid, for each phase, since phases have different taps
+    # zeros of the grid's borders times an infinite weight are NaN: such planes are computed by the definition. All
+    # phases are checked, since they have different taps
     for plane in parallel_range(conv.images * conv.groups * conv.channels):
         whole = True
         for r_d in range(min(conv.stride_d, conv.depth)):

@@ -1,4 +1,8 @@
-"""The kernels of a convolution's weight gradient by implicit GEMM (see `implicit_gemm`)."""
+"""The kernels of a convolution's weight gradient by implicit GEMM (see `implicit_gemm`).
+
+They multiply the zeros of the padding too, and zero times an infinity is NaN. Results that are not finite are therefore
+computed again from the definition, by `correlate_tap`.
+"""
 
 from __future__ import annotations
 

@@ -192,7 +192,7 @@ def pack_filters(weight, packed, filters, taps_y, line, groups, *, GROUP, MASK, 
 
 @shared_scalar
 def set_ends(offset, multiplier, packed, sums_at, added, scales, at, first, count, padded, flip):
-    """The offsets and multipliers of a group's filters, with zeros for the padding.
+    """added, scales (padded) = the offsets and multipliers of `count` filters from `first` on, with zeros after them.
 
     `flip` is added to the bytes of the images, which is taken back from the offsets.
     """
@@ -467,7 +467,7 @@ def _tiled(name: str, x: Layout, out: Layout, sizes: tuple, weight: Layout) -> t
     constants = {"TILE_ROWS": shape.rows, "PANEL": shape.panel, "GROUP": group, "MASK": byte_tiles.number_mask()}
     constants |= {"FLIP": 0x80808080 if flipped else 0, "OFFSET": 128 if flipped else 0}
     words, padded, word = taps_y * -(-taps_x * depth // group), _padded_filters(weight, groups), np.dtype("uint32")
-    ends = (padded, np.dtype("int32")), (padded, np.dtype("float32"))
+    added_and_scales = (padded, np.dtype("int32")), (padded, np.dtype("float32"))
     work, pixels = out.size * words // 4, out.size // filters
     inputs = x, "int32", "float32", "int32", x
     if groups == 1 and channels % group == 0 and (gap_x == 1 or taps_x == 1):
@@ -479,7 +479,7 @@ def _tiled(name: str, x: Layout, out: Layout, sizes: tuple, weight: Layout) -> t
         def launch_direct(*arrays: object) -> None:
             run_direct(*arrays, *sizes, min(threads.get_num_threads(), images * out.shape[1]))
 
-        return launch_direct, lambda: ((image_words, word), *ends)
+        return launch_direct, lambda: ((image_words, word), *added_and_scales)
     source = specialized(patch_convolution, **constants)
     signature = bind.signature(*inputs, "uint32", x.dtype.name, "int32", "float32", numbers=len(sizes) + 2)
     run_patches = bind.launcher(x.device, f"{name}_patches", source, signature, dtypes.float32, work)
@@ -490,7 +490,7 @@ def _tiled(name: str, x: Layout, out: Layout, sizes: tuple, weight: Layout) -> t
 
     def parts() -> tuple:
         line = workers() * taps_x * depth, np.dtype(x.dtype.name)
-        return (workers() * run * words, word), line, *ends
+        return (workers() * run * words, word), line, *added_and_scales
 
     return lambda *arrays: run_patches(*arrays, *sizes, run, workers()), parts
 

@@ -61,9 +61,9 @@ class TilePlan(NamedTuple):
     depth_step: int
     flipped: int  # whether kernels are read from their last element to the first
     is_transformed: int  # whether kernels are transformed already
-    taps_step: int  # from one of the 16 places to the next: of transformed kernels, tiles and products
-    tiles_step: int
-    step: int
+    taps_step: int  # from one of the 16 places to the next: of transformed kernels
+    tiles_step: int  # of transformed tiles
+    step: int  # of products
 
 
 class ChunkPlan(NamedTuple):
@@ -77,9 +77,9 @@ class ChunkPlan(NamedTuple):
     wide: int  # tiles of a row
     columns: int
     lines_size: int
-    taps_step: int  # from one of the 16 places to the next: of transformed outputs, tiles and products
-    tiles_step: int
-    step: int
+    taps_step: int  # from one of the 16 places to the next: of transformed outputs
+    tiles_step: int  # of transformed tiles
+    step: int  # of products
 
 
 def winograd_kernel(
@@ -409,7 +409,10 @@ def _plan_of_weight_gradient(
 
 
 def _taps_step(channels: int) -> int:
-    """The step does not depend on the processor, so that transformed weights can be written to files."""
+    """Elements from one of the 16 places to the next, in a block of transformed kernels.
+
+    It does not depend on the processor, so that transformed weights can be written to files.
+    """
     return _FEATURES_PER_STEP * channels + _TAPS_PADDING
 
 

@@ -106,7 +106,7 @@ class _Pool(Op):
         sizes = _three_sizes(attributes[4], 1)
         workers, size = min(_WORKERS, prod(x.shape[: -len(attributes[0])]) * sizes[0] * sizes[1]), x.storage.itemsize
         margin = max(pool_rows.MARGIN_BYTES // size, padding)
-        line = margin + pool_rows.reach(tiles.host().lanes(size), x.shape[-1], sizes[2], stride, window, step)
+        line = margin + pool_rows.folded_row_size(tiles.host().lanes(size), x.shape[-1], sizes[2], stride, window, step)
         return (workers, line, margin), (
             (workers * _BLOCK_LINES * line, x.storage),
             (3 * (sizes[0] + sizes[1]), _INDEX),

@@ -241,25 +241,31 @@ class _ByteLayer(Op):
 
     def planned(self, x: Layout, weight: Layout, out: Layout, attributes: tuple) -> Plan:
         """The plan of a result that is not empty."""
-        run, parts = self.tiles(x, weight, out, attributes)
+        run, scratch = self.tiles(x, weight, out, attributes)
         pack = packer(weight) if self.packs_weight else None
-        return Plan(out, with_packed_weight(run, lambda: parts, x.device, pack))
+        return Plan(out, with_packed_weight(run, lambda: scratch, x.device, pack))
 
     def tiles(self, x: Layout, weight: Layout, out: Layout, attributes: tuple) -> tuple:
-        """The launcher of the product, which takes x, the constants, the packed weight, out, scratch; the latter."""
+        """(launcher of the product, its scratch memory as (size, dtype) pairs).
+
+        The launcher takes x, the inputs after the weight, the packed weight, out, and the scratch memory.
+        """
         raise NotImplementedError(f"{type(self).__name__} must define tiles(x, weight, out, attributes)")
 
     def launcher(
-        self, kernel: object, names: tuple, parts: tuple, x: Layout, weight: Layout, sizes: tuple, **constants: int
+        self, kernel: object, types: tuple, scratch: tuple, x: Layout, weight: Layout, sizes: tuple, **constants: int
     ) -> object:
-        """The launcher of a kernel of tiles, `names` its types before those of the scratch memory `parts`."""
+        """The launcher of a kernel that computes tiles.
+
+        The kernel takes arrays of these types, then the scratch memory, `sizes`, the rows of a block, and the workers.
+        """
         shape, group, (columns, inner) = byte_tiles.shape(), byte_tiles.group(), weight.shape
         rows, is_row = x.shape[0], x.shape[0] == 1 and not for_all_sizes.get()
         constants |= {"GROUP": group, "PANEL": shape.panel, "TILE_ROWS": 1 if is_row else shape.rows}
         constants |= {"part": byte_tiles.number_type(), "tile": self.tile_of_row if is_row else self.tile}
         block = max(_CACHE // max(inner * 4 // group, 1) // shape.rows, 1) * shape.rows
         work = rows * columns * inner // 16
-        signature = bind.signature(*names, *(dtype.name for _, dtype in parts), numbers=len(sizes) + 2)
+        signature = bind.signature(*types, *(dtype.name for _, dtype in scratch), numbers=len(sizes) + 2)
         run = bind.launcher(x.device, self.name, specialized(kernel, **constants), signature, dtypes.float32, work)
         panels = -(-columns // shape.panel)
         return lambda *arrays: run(*arrays, *sizes, block, min(threads.get_num_threads(), panels))
@@ -312,10 +318,11 @@ class ByteLinear(_ByteLayer):
     def tiles(self, x: Layout, weight: Layout, out: Layout, attributes: tuple) -> tuple:
         """See `_ByteLayer`."""
         left, padded = _word_rows(x, weight)
-        parts, names = (left, (padded, np.dtype("int32")), (padded, np.dtype("float32"))), (x, "int32", "float32")
+        scratch = left, (padded, np.dtype("int32")), (padded, np.dtype("float32"))
         flip = 128 if byte_tiles.group() == 4 and x.dtype is dtypes.int8 else 0
         sizes = *out.shape, weight.shape[1], *attributes
-        return self.launcher(tiled_linear, (*names, "int32", x), parts, x, weight, sizes, FLIP=flip), parts
+        types = x, "int32", "float32", "int32", x
+        return self.launcher(tiled_linear, types, scratch, x, weight, sizes, FLIP=flip), scratch
 
 
 class DynamicLinear(_ByteLayer):
@@ -336,10 +343,10 @@ class DynamicLinear(_ByteLayer):
     def tiles(self, x: Layout, weight: Layout, out: Layout, attributes: tuple) -> tuple:
         """See `_ByteLayer`."""
         (left, padded), rows, number, real = _word_rows(x, weight), x.shape[0], np.dtype("int32"), np.dtype("float32")
-        parts = left, (padded, number), (padded, real), (padded, real), (rows, real), (2 * rows, number)
-        names, sizes = (*["float32"] * 3, "int32", "float32"), (*out.shape, weight.shape[1], *attributes)
+        scratch = left, (padded, number), (padded, real), (padded, real), (rows, real), (2 * rows, number)
+        types, sizes = (*["float32"] * 3, "int32", "float32"), (*out.shape, weight.shape[1], *attributes)
         shift = 128 if byte_tiles.group() == 4 else 0
-        return self.launcher(dynamic_tiles, names, parts, x, weight, sizes, SHIFT=shift), parts
+        return self.launcher(dynamic_tiles, types, scratch, x, weight, sizes, SHIFT=shift), scratch
 
 
 class _Packed:

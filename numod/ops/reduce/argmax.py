@@ -124,8 +124,9 @@ def block_kernel(
 ):
     """`rows_kernel` with THREADS GPU threads for each task, a chunk of a row, and TASKS tasks in a block.
 
-    If `has_positions`, x holds the extrema of chunks, and x_positions their indices. Several tasks share a block, since
-    a multiprocessor cannot hold enough blocks of one warp to keep its memory busy.
+    `beats` compares strictly, `keeps` does not. If `has_positions`, x has the extrema of chunks, and x_positions their
+    indices. Several tasks share a block, since a multiprocessor cannot hold enough blocks of one warp to keep its
+    memory busy.
     """
     shared, elements = shared_array(THREADS * TASKS, NUMBER, SHARED), cuda.local.array(16, NUMBER)
     positions = shared_array(THREADS * TASKS, int64, SHARED)
@@ -237,7 +238,7 @@ def readable(x: Layout, dim: int) -> bool:
     return x.dense or (len(sizes) <= 2 and (step == 1 or steps[-1] == 1))
 
 
-def narrow(x: Layout, dim: int) -> bool:
+def prefers_transposed(x: Layout, dim: int) -> bool:
     """Whether columns are so long and few that a transposed copy is faster, on a CPU."""
     if x.device.backend.is_gpu or x.ndim < 2 or x.shape[dim] < _TRANSPOSED_LENGTH or x.size == 0:
         return False
@@ -248,7 +249,7 @@ def narrow(x: Layout, dim: int) -> bool:
 def _launch(name: str, x: Layout, dim: int, least: bool) -> Callable:
     sizes, steps, n, step = _collapsed(x, dim)
     (outer, inner), (outer_step, inner_step) = ([1] * (2 - len(sizes)) + sizes, [0] * (2 - len(steps)) + steps)
-    work, flat = x.size if outer * inner > 1 else 1, x.device.backend.is_gpu
+    work, on_gpu = x.size if outer * inner > 1 else 1, x.device.backend.is_gpu
 
     def launcher(kernel: Callable, scratch: tuple, numbers: int, work: int) -> Callable:
         signature = bind.signature(x, x, "int64", *scratch, numbers=numbers)
@@ -256,18 +257,18 @@ def _launch(name: str, x: Layout, dim: int, least: bool) -> Callable:
 
     if step == 1 and block_reduce.sharing(x, n):
         return _launch_by_blocks(x, name, least, (outer, inner, outer_step, inner_step, n))
-    if step == 1 and not flat and n >= argminmax.lanes(x.storage.itemsize):
+    if step == 1 and not on_gpu and n >= argminmax.lanes(x.storage.itemsize):
         chunks = min(_MAX_CHUNKS, n // _MIN_CHUNK) if outer * inner < _MAX_CHUNKS and n >= 2 * _MIN_CHUNK else 1
         run = launcher(rows_kernel, (x, "int64"), 6, x.size)
         return _launch_in_chunks(x, run, outer * inner * chunks, (outer, inner, outer_step, inner_step, n, chunks))
-    if inner_step == 1 and not flat and inner >= argminmax.least_columns(x.storage.itemsize) and n < 1 << 31:
+    if inner_step == 1 and not on_gpu and inner >= argminmax.least_columns(x.storage.itemsize) and n < 1 << 31:
         index_storage = np.dtype(np.int64 if x.storage.itemsize == 8 else np.int32)
         run = launcher(columns_kernel, (index_storage,), 7, x.size)
         numbers, empty = (outer, inner, outer_step, n, step, -(-inner // _TILE), argminmax.LINES), x.device.empty
         count = outer * inner
         return lambda x_data, values, indices: run(x_data, values, indices, empty(count, index_storage), *numbers)
     run = launcher(lines_kernel, (), 7, work)
-    numbers = (outer, inner, outer_step, inner_step, n, step, inner if flat else -(-inner // _SCALAR_COLUMNS))
+    numbers = (outer, inner, outer_step, inner_step, n, step, inner if on_gpu else -(-inner // _SCALAR_COLUMNS))
     return lambda x_data, values, indices: run(x_data, values, indices, *numbers)
 
 

@@ -28,7 +28,8 @@ from .rnn_cell import gru_cell, gru_gradients, lstm_cell, lstm_gradients
 from .rnn_layer_kernels import GRU, LSTM, RNN, RNN_RELU, backward, forward
 
 
-_TAKES = {  # of each input, as in `contract`
+# the notation of each input (see `contract`); wide: the columns of all gates; four: four times the state's size
+_TAKES = {
     "x": "x[rows wide]:f", "weight": "weight[wide size]:f", "bias": "bias[wide]:f", "counts": "counts[steps]:int64",
     "gates": "gates[rows four]:f",
     **{name: f"{name}[batch size]:f" for name in ("h0", "c0")},
@@ -37,7 +38,10 @@ _TAKES = {  # of each input, as in `contract`
 
 
 def room(steps: int, batch: int) -> tuple[int, ...]:
-    """The attribute `counted` with room for all sequences at each step, for counts that only their tensor has."""
+    """The attribute `counted` if the rows of each step are known only at run time, from the tensor `counts`.
+
+    Each entry is -batch, so each step has room for all sequences.
+    """
     return (-batch,) * steps
 
 
@@ -119,7 +123,7 @@ class Layer(Op):
             "bias": (gate_columns,),
             "c0": (batch, size),
         }.items():
-            # replaced weights: the kernel would read beyond their memory
+            # a user may have replaced the weights by smaller ones, and the kernel would read beyond their memory
             if name in layouts and tuple(layouts[name].shape) != shape:
                 raise RuntimeError(
                     f"{self.name}: expected {_NAMES.get(name, name)} of shape {shape} for a state of {size}, got "
@@ -245,6 +249,7 @@ def _step_by_step(
 
 
 def _dense(grads: list, results: tuple) -> list:
+    """The gradients of the results as dense tensors; zeros where there is none."""
     return [like.new_zeros(like.shape) if grad is None else grad.contiguous() for grad, like in zip(grads, results)]
 
 

@@ -1,4 +1,8 @@
-"""Softmax over lines and scores, in plain Python."""
+"""Softmax over lines and scores, in plain Python.
+
+The vector forms of `sum_lifted` and `lift_line` multiply each exponential by a power of two, `lifted_exp(0)`, which
+keeps small ones from becoming subnormal. Callers divide by it, or by a sum that contains it.
+"""
 
 from __future__ import annotations
 
