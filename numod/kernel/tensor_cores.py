@@ -45,14 +45,17 @@ class WarpTile(Tile):
 
     @property
     def threads(self) -> int:
+        """Threads of a block: 32 per warp."""
         return 32 * self.down * self.across
 
     @property
     def results(self) -> int:
+        """Results of a thread."""
         return self.rows * self.columns // 32
 
     @property
     def thread_columns(self) -> int:
+        """Columns of a thread."""
         return self.columns // 4
 
     @property
@@ -61,12 +64,15 @@ class WarpTile(Tile):
         return self.depth // 4
 
     def sums(self, number: str) -> str:
+        """The type that products of elements are summed in."""
         return "float32"
 
     def read(self, element: str) -> str:
+        """The text that converts an element to the type of sums."""
         return element if self.kind == "tf32" else f"from_{self.kind}({element})"
 
     def stored(self, value: str) -> str:
+        """The text of a result in its storage type."""
         return value if self.kind == "tf32" else f"rounded_{self.kind}({value})"
 
     def side(self, name: str, operand: Operand, number: str) -> Side:
@@ -104,6 +110,7 @@ class WarpTile(Tile):
         return lines
 
     def places(self) -> tuple[str, str, str]:
+        """A thread's j-th column, its s-th row, and the index of their result."""
         return (
             "column + j // 2 * 8 + j % 2",
             "row + s * 8",

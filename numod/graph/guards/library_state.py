@@ -83,7 +83,7 @@ def _is_field(name: str, member: Any) -> bool:
 
 
 def _is_compared(base: type) -> bool:
-    """Whether guards compare what instances of a class in C hold, or it never changes: they have a value as a hash."""
+    """Whether guards compare the state of a class's instances in C, or it never changes, as a `__hash__` shows."""
     if base is object or base in _COMPARED or is_struct_sequence(base) or package_of(base) in (PACKAGE, "numba"):
         return True
     if base.__module__ == "_contextvars":

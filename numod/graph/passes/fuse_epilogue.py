@@ -46,20 +46,20 @@ class WithEpilogue(Op):
         count = len(self.product.inputs)
         product_arguments = arguments[:count]
         tensors = [argument for argument in arguments[count:] if isinstance(argument, Layout)]
-        make = self.product.with_epilogue(
+        run = self.product.with_epilogue(
             self.name, product_arguments, attributes, self.loop, self.element, self.shape, tensors
         )
         n_product_tensors = sum(isinstance(product_argument, Layout) for product_argument in product_arguments)
         at = self.product_result
         results = len(self.layouts)
-        if make is None:
+        if run is None:
             raise ValueError(f"{self.name}: no kernel of {self.product.name} supports this epilogue")
 
         def launch(*launch_arguments: object) -> None:
             buffers = launch_arguments[: n_product_tensors + len(tensors) + results]
             numbers = launch_arguments[n_product_tensors + len(tensors) + results :]
             outs = list(buffers[n_product_tensors + len(tensors) :])
-            make(
+            run(
                 buffers[:n_product_tensors],
                 outs.pop(at),
                 [*buffers[n_product_tensors : n_product_tensors + len(tensors)], *outs],

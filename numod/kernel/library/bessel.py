@@ -43,25 +43,25 @@ def bessel_i(order, x):
 
 @wide_scalar
 def bessel_i0(x):
-    """Of order 0."""
+    """The modified Bessel function of the first kind, of order 0."""
     return bessel_i(0, x)
 
 
 @wide_scalar
 def bessel_i1(x):
-    """Of order 1."""
+    """The modified Bessel function of the first kind, of order 1."""
     return bessel_i(1, x)
 
 
 @wide_scalar
 def bessel_i0e(x):
-    """Of order 0, times exp(-|x|)."""
+    """The modified Bessel function of the first kind, of order 0, times exp(-|x|)."""
     return scaled_bessel_i(0, x)
 
 
 @wide_scalar
 def bessel_i1e(x):
-    """Of order 1, times exp(-|x|)."""
+    """The modified Bessel function of the first kind, of order 1, times exp(-|x|)."""
     return scaled_bessel_i(1, x)
 
 
@@ -211,37 +211,37 @@ def scaled_bessel_k(order, x):
 
 @wide_scalar
 def bessel_j0(x):
-    """Of order 0."""
+    """The Bessel function of the first kind, of order 0."""
     return bessel_j(0, x)
 
 
 @wide_scalar
 def bessel_j1(x):
-    """Of order 1."""
+    """The Bessel function of the first kind, of order 1."""
     return bessel_j(1, x)
 
 
 @wide_scalar
 def bessel_y0(x):
-    """Of order 0."""
+    """The Bessel function of the second kind, of order 0."""
     return bessel_y(0, x)
 
 
 @wide_scalar
 def bessel_y1(x):
-    """Of order 1."""
+    """The Bessel function of the second kind, of order 1."""
     return bessel_y(1, x)
 
 
 @wide_scalar
 def bessel_k0e(x):
-    """Of order 0, times exp(x)."""
+    """The modified Bessel function of the second kind, of order 0, times exp(x)."""
     return scaled_bessel_k(0, x)
 
 
 @wide_scalar
 def bessel_k1e(x):
-    """Of order 1, times exp(x)."""
+    """The modified Bessel function of the second kind, of order 1, times exp(x)."""
     return scaled_bessel_k(1, x)
 
 

@@ -72,7 +72,7 @@ def functions() -> dict[str, Callable]:
     panel) of the sizes in `shape`; a and b are arrays of words.
 
     byte_rows(..., segments, valid, columns, least, most, zero): out (valid, columns; bytes) = round((sum + added) *
-    scales) + zero in [least, most] + zero. A row of a is `segments` runs of `depth` words, a_segment apart; b is a
+    scales) in [least, most], plus zero. A row of a is `segments` runs of `depth` words, a_segment apart; b is a
     panel of segments * depth rows. The elements of a are words, or parts of a word; `a_at` counts elements, the other
     numbers count words.
 

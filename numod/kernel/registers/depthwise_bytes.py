@@ -24,8 +24,8 @@ def channel_of(vector: int, lane: int) -> int:
 @cache
 def functions() -> dict[str, Callable]:
     """depthwise_bytes(x, at, taps, at, groups, weight, at, added, at, scales, at, out, at, columns, least, most, zero):
-    a register's worth of channels of one pixel: out (columns; bytes) = round((sum + added) * scales) + zero in [least,
-    most] + zero. The pixel of tap t begins at x_at + taps[t]; weights are words of four taps, (groups, TAPS, lanes);
+    a register's worth of channels of one pixel: out (columns; bytes) = round((sum + added) * scales) in [least, most],
+    plus zero. The pixel of tap t begins at x_at + taps[t]; weights are words of four taps, (groups, TAPS, lanes);
     these, `added` and `scales` are in the order of `channel_of`.
     """
     text = (

@@ -15,6 +15,9 @@ time. The layout:
 The order of all sums is fixed, so every run returns the same bits. The backward pass computes weights and d_scores
 twice, once by query rows and once by key columns, because atomic sums in global memory would have no fixed order.
 
+Heads are numbered over the three dimensions before the rows; `second` and `third` are the sizes of the last two.
+`steps` are the strides of query, key, value and mask. `allowed` is a boolean mask, `added` a mask of floats.
+
 SLICE is the part of the inner dimension that a tile holds. DEPTHS and PARTS are the numbers of tiles that span the
 depth of queries and the width of values. MASKED is the kind of mask, 1 or 2. `top` is the first query of a tile of
 scores, `low` its first key. Thread (down, across) has the rows 8 * down to 8 * down + 7 of a tile, and of its columns

@@ -43,8 +43,9 @@ def index_select_elements(x, index, out, outer, n, inner, m):
 
 
 def index_add_kernel(x, index, source, outer, n, inner, m, width, blocks, *, ADDS):
-    """x (outer, n, inner) += source (outer, m, inner) at index (m) along n; each task has one of `blocks` runs of
-    `width` columns.
+    """x (outer, n, inner) += source (outer, m, inner) at index (m) along n, or without ADDS, = source.
+
+    Each task has one of `blocks` runs of `width` columns.
     """
     for task in parallel_range(outer * blocks):
         row = int64(task) // blocks
@@ -61,8 +62,9 @@ def index_add_kernel(x, index, source, outer, n, inner, m, width, blocks, *, ADD
 
 
 def scatter_add_kernel(x, index, source, outer, n, inner, m, width, blocks, *, ADDS):
-    """x (outer, n, inner) += source (outer, m, inner) at index (outer, m, inner) along n; each task has one of `blocks`
-    runs of `width` columns.
+    """x (outer, n, inner) += source (outer, m, inner) at index (outer, m, inner) along n, or without ADDS, = source.
+
+    Each task has one of `blocks` runs of `width` columns.
     """
     for task in parallel_range(outer * blocks):
         row = int64(task) // blocks
@@ -128,7 +130,10 @@ def index_add_elements(x, index, source, last, outer, n, inner, m, *, write):
 
 
 def scatter_add_elements(x, index, source, last, outer, n, inner, m, *, write, entry):
-    """`scatter_add_kernel` for a GPU, with one thread per element of source. `last` may be left out."""
+    """`scatter_add_kernel` for a GPU, with one thread per element of source. `last` may be left out.
+
+    `entry` is the position of an element's index: complex numbers are written as pairs of real ones with one index.
+    """
     for task in parallel_range(outer * m * inner):
         element = int64(task)
         row = quotient(element, inner)
@@ -138,7 +143,7 @@ def scatter_add_elements(x, index, source, last, outer, n, inner, m, *, write, e
 
 def bag_kernel(x, index, bounds, weights, out, bags, inner, mean, *, SHARES):
     """out (bags, inner) = for each bag the sum of x[index[k]] * weights[k] for bounds[bag] <= k < bounds[bag + 1], or
-    the mean. x is (n, inner).
+    the mean. x is (n, inner). Without SHARES there are no weights.
     """
     for task in parallel_range(bags):
         bag = int64(task)

@@ -38,9 +38,11 @@ _ELEMENT, _TOTAL, _OTHER, _COUNT = map(Symbol, "xabn")  # the symbols of a fold'
 class Reduction(Op):
     """Reduce dimensions `dims` (sorted, distinct, non-negative); attributes (dims, keepdim, dtype or None).
 
-    `map` maps an element, `combine` adds two totals, `finalize` maps total and count to the result. `result`: "sum"
-    (integers and bool give int64), "same" or "bool". The gradient is a function on tensors of `g` and `out` (shaped to
-    broadcast), `x`, `count` and `dims`.
+    `map` maps an element, `combine` adds two totals, `finalize` maps total and count to the result. `identity`: the
+    initial total, or "least" or "greatest" for that of the dtype. `result`: "sum" (integers and bool give int64),
+    "same" or "bool". `accepts`: the supported kinds of dtypes (`dtype.kind`).
+
+    The gradient is a function on tensors of `g` and `out` (shaped to broadcast), `x`, `count` and `dims`.
     """
 
     takes = "x[*s]~:any; dims=axis^* keepdim=flag dtype=dtype?"

@@ -248,6 +248,7 @@ def _launcher(
 def _total_gradient(
     g: object, x: object, target: object, count: object, ignore_index: int, mean: bool, recording: bool
 ) -> object:
+    """The gradient of `cross_entropy_total`. If `recording`, it is one that can be differentiated again."""
     if not recording:
         return cross_entropy_gradient.apply((g, x, target, count), (ignore_index, mean))
     g_per_target = (g / count if mean else g).expand(target.shape).contiguous()
@@ -255,6 +256,7 @@ def _total_gradient(
 
 
 def _second_by_g(g: object, x: object, target: object, ignore_index: int) -> object:
+    """The gradient of `cross_entropy_gradient` with respect to d_out, for the gradient g of its result."""
     unit = cross_entropy_gradient.apply(
         (target.new_ones(target.shape, dtype=x.dtype), x, target, None), (ignore_index, False)
     )
@@ -262,6 +264,7 @@ def _second_by_g(g: object, x: object, target: object, ignore_index: int) -> obj
 
 
 def _second_by_x(g: object, d_out: object, x: object, target: object, ignore_index: int) -> object:
+    """The gradient of `cross_entropy_gradient` with respect to x, for the gradient g of its result."""
     probabilities = x.softmax(1)
     d_loss = d_out.masked_fill(target == ignore_index, 0.0).unsqueeze(1)
     return d_loss * probabilities * (g - (g * probabilities).sum(1, keepdim=True))

@@ -62,7 +62,7 @@ def ctc_gradient_kernel(
 ):  # fmt: skip
     """out (T, N, C) = g * (exp(x) - the probability that an alignment has the class at the step), for normalised x.
 
-    beta is scratch.
+    beta is scratch. If `forgiving`, the gradient of a sample with an infinite loss is 0.
     """
     for task in parallel_range(batch):
         n = int64(task)
@@ -104,7 +104,7 @@ def ctc_gradient_kernel(
 
 
 class Ctc(Op):
-    """(loss (N), alpha) of log_probs. Only log_probs have a gradient."""
+    """(loss (N), alpha) of log_probs. Only log_probs have a gradient. `forgiving` is PyTorch's zero_infinity."""
 
     takes = "x[t n c]:f targets[n s]:int64<c input_lengths[n]:int64 target_lengths[n]:int64; blank=0.. forgiving=flag"
     inputs = ("x", "targets", "input_lengths", "target_lengths")

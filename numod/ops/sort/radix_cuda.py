@@ -56,7 +56,8 @@ def padded_twice(index):
 def count_digits(x, keys, counts, rows, n, tiles, start, shift, flip, *, EACH, KEYS, THREADS, key_of):
     """counts (rows, 256, tiles) = the number of keys of each tile with each digit (eight bits from `shift` on).
 
-    The keys are at `start`, or made of x if `start` is -1.
+    The keys are at `start`, or made of x if `start` is -1. If `flip` is 1, all bits of the keys are inverted, which
+    reverses the order.
     """
     digit_counts = shared_array(256, int32, SHARED)
     tile_keys, raw = cuda.local.array(EACH, KEYS), cuda.local.array(EACH, x.dtype)
