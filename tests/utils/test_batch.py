@@ -235,6 +235,19 @@ def test_a_program_travels_once_whatever_the_number_of_tasks(client, tmp_path) -
         assert max(counts) <= 6, (name, counts)  # of 40 tasks on two workers
 
 
+def test_results_come_as_soon_as_they_are_computed() -> None:
+    sizes = []
+    results = stream(lambda x: sizes.append(len(x)) or x, examples(), batch_size=20)
+    for number, _ in enumerate(results, 1):
+        assert len(sizes) == number
+    assert sizes == [20] * 7 + [10]
+
+
+def test_tasks_are_bounded_in_batches() -> None:
+    pieces = list(batch._pieces(examples(10_000), 10, 8))  # 160 kB, whose results may be of any size
+    assert [len(rows) for _, rows, _ in pieces] == [160] * 62 + [80]
+
+
 @pytest.mark.mpi
 def test_memory_is_bounded(client) -> None:
     import dask.array
