@@ -136,8 +136,8 @@ def _sharing(client: Any, folder: str) -> Callable[[Any], Any]:
 
     @cache
     def readable(path: str) -> bool:
-        seen = client.run(os.path.exists, path).values()
-        return bool(seen) and all(seen)
+        expected, seen = _identity(path), client.run(_identity, path).values()
+        return bool(seen) and expected is not None and all(identity == expected for identity in seen)
 
     is_local = str(client.scheduler.address).startswith("inproc")  # the workers are threads of this process
     numbers = itertools.count()
@@ -154,6 +154,15 @@ def _sharing(client: Any, folder: str) -> Callable[[Any], Any]:
         return _Mapped(path, argument.dtype, 0, argument.shape, True)
 
     return share
+
+
+def _identity(path: str) -> tuple | None:
+    """What tells a file from another machine's file at the same path; None without one."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return () if os.path.isdir(path) else (status.st_size, status.st_mtime_ns)
 
 
 def _in_file(array: np.ndarray) -> _Mapped | None:

@@ -186,11 +186,15 @@ def test_arrays_do_not_travel_to_workers_that_can_read_them(client, tmp_path, mo
         assert len(opened) >= 8, "two workers have too few tasks"
         assert all(isinstance(a, batch._Mapped) and a.temporary is temporary for (a,) in opened), source
         assert not os.listdir(tmp_path / "temporary")
-    # workers that do not see the file, and an array that is not worth one, get it from Dask
-    opened.clear()
-    monkeypatch.setattr(client, "run", lambda function, path: {"a": True, "b": False})
-    assert np.array_equal(predict(nn.Identity(), mapped, client, batch_size=20).numpy(), x)
-    assert all(isinstance(a, np.ndarray) for (a,) in opened)
+    # workers that do not see the file or see another one, and an array that is not worth one, get it from Dask
+    other = tmp_path / "other machine's.npy"
+    np.save(other, x * 2)
+    os.utime(other, (0, 0))
+    for seen in (tmp_path / "missing.npy", other):
+        opened.clear()
+        monkeypatch.setattr(client, "run", lambda function, path, seen=seen: {"a": function(path), "b": function(seen)})
+        assert np.array_equal(predict(nn.Identity(), mapped, client, batch_size=20).numpy(), x)
+        assert opened and all(isinstance(a, np.ndarray) for (a,) in opened)
     monkeypatch.undo()
     assert np.array_equal(predict(nn.Identity(), x[:4, :4], client).numpy(), x[:4, :4])
 
