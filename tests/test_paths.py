@@ -295,7 +295,7 @@ def fail(number, how):
     if number:
         time.sleep(60)  # ended by the process that started it
     if how == "raise":
-        raise ValueError("the reason")
+        raise ValueError("the reason" * 50_000)  # more than a pipe holds
     os.kill(os.getpid(), signal.SIGKILL) if how == "signal" else os._exit(3)
 
 def square(number, results):

@@ -76,6 +76,10 @@ class MpiCommunicator:
         group = self.mpi.Get_group().Incl(ranks)
         return MpiCommunicator(self.mpi.Create_group(group, ranks[0]))
 
+    def largest(self, number: int) -> int:
+        """The largest of the ranks' numbers."""
+        return self.mpi.allreduce(number, load().MAX)
+
 
 def world() -> MpiCommunicator | SingleCommunicator:
     """A communicator of all ranks, or of this process alone if no launcher started it."""

@@ -100,7 +100,7 @@ class _State:
     world: ProcessGroup | None = None
     groups: list[ProcessGroup] = []
     store: Store | None = None  # of the default group
-    group_count = 0  # the number of groups that were created, the same on all ranks
+    group_count = 0  # the number of groups that were created; less on ranks that took no part in `split_group`
     hooked = False  # whether errors end all ranks
 
 
@@ -278,6 +278,8 @@ def new_group(
     if world.group_rank not in ranks:
         return GroupMember.NON_GROUP_MEMBER
     communicator = world.communicator.split(ranks)
+    number = communicator.largest(number)  # the same counter on the board for all ranks of the group
+    current.group_count = number + 1
     name = group_desc or str(number)
     group = ProcessGroup(communicator, ranks, timeout, world.board, name, backend or world.backend, number)
     current.groups.append(group)

@@ -54,6 +54,10 @@ class SingleCommunicator:
         """A further communicator of this rank."""
         return SingleCommunicator()
 
+    def largest(self, number: int) -> int:
+        """The number."""
+        return number
+
     def Free(self) -> None:
         """There is nothing to free."""
 

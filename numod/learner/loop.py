@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from ..autograd import no_grad
@@ -158,15 +158,22 @@ class Loop(Callbacks):
             events.tell_callback(error)
             raise
         finally:
-            self._enter(True)
-            self("cleanup_fit")
-            self._is_fitting = False
-            for callback in self.cbs:
-                callback.run = True
-            if self.opt is not None and not self.probing:
-                self.opt.zero_grad()
-            self.training, self.dl = False, None
-            self._forget_batch()
+            with ExitStack() as cleanup:  # all of it runs, also after a handler that raises
+                cleanup.callback(self._end_fit)
+                self._enter(True)
+                if self._is_stale:
+                    self._prepare_events()
+                for call in reversed(self._on["cleanup_fit"]):
+                    cleanup.callback(call)
+
+    def _end_fit(self) -> None:
+        self._is_fitting = False
+        for callback in self.cbs:
+            callback.run = True
+        if self.opt is not None and not self.probing:
+            self.opt.zero_grad()
+        self.training, self.dl = False, None
+        self._forget_batch()
 
     @contextmanager
     def _kept_state(self) -> Iterator[None]:

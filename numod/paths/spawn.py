@@ -8,6 +8,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any
@@ -66,6 +67,8 @@ class ProcessContext:
     def __init__(self, processes: list[BaseProcess], error_files: list[Connection]) -> None:
         self.processes, self.error_files = processes, error_files
         self.sentinels = {process.sentinel: number for number, process in enumerate(processes)}
+        self._unread = dict(zip(error_files, range(len(processes))))
+        self._texts: dict[int, str] = {}  # errors of the function
 
     def pids(self) -> list[int]:
         """The ids of the processes."""
@@ -77,7 +80,7 @@ class ProcessContext:
         If one failed, the others have `grace_period` seconds to end, then they are terminated. Raises
         ProcessRaisedException with the traceback of the failed one, or ProcessExitedException.
         """
-        ended = [self.sentinels.pop(sentinel) for sentinel in wait(list(self.sentinels), timeout)]
+        ended = [self.sentinels.pop(sentinel) for sentinel in self._wait(timeout)]
         for number in ended:
             self.processes[number].join()
         failed = [number for number in ended if self.processes[number].exitcode]
@@ -85,6 +88,24 @@ class ProcessContext:
             return not self.sentinels
         self._end(grace_period)
         raise self._error(failed[0])
+
+    def _wait(self, timeout: float | None) -> list[int]:
+        """The sentinels of processes that have ended. Meanwhile reads their errors, which a pipe may not hold."""
+        until = None if timeout is None else time.monotonic() + timeout
+        while True:
+            left = None if until is None else max(0.0, until - time.monotonic())
+            ready = wait([*self.sentinels, *self._unread], left) if self.sentinels else []
+            for errors in [pipe for pipe in ready if pipe in self._unread]:
+                self._read(errors)
+            ended = [sentinel for sentinel in ready if sentinel in self.sentinels]
+            if ended or not ready:
+                return ended
+
+    def _read(self, errors: Connection) -> None:
+        """Keep the error that a pipe has; a process without one closes it."""
+        number = self._unread.pop(errors)
+        with suppress(EOFError, OSError):  # or was killed while it sent one
+            self._texts[number] = errors.recv()
 
     def _end(self, grace_period: float | None) -> None:
         """End the processes that run: by waiting if there is a grace period, by a signal, and by force."""
@@ -99,10 +120,9 @@ class ProcessContext:
 
     def _error(self, number: int) -> ProcessException:
         process, errors = self.processes[number], self.error_files[number]
-        try:
-            text = errors.recv() if errors.poll() else None
-        except EOFError:  # it ended without an error of the function
-            text = None
+        if errors in self._unread and errors.poll():
+            self._read(errors)
+        text = self._texts.get(number)
         if text is not None:
             text = f"\n\n-- Process {number} terminated with the following error:\n{text}"
             return ProcessRaisedException(text, number, process.pid)

@@ -30,6 +30,7 @@ _IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".webp")
 _RETRIES = 3  # of a batch whose worker was lost or whose computation failed
 _TASKS_AHEAD = 2  # tasks under way per thread of the workers
 _TASK_BYTES = 16 << 20  # examples of one task, so that small batches share the cost of a task
+_TASK_BATCHES = 16  # of one task at most, whose results are in memory together, and may be larger than its examples
 _TASKS_PER_THREAD = 4  # of an array, at least, so that workers end together
 _SHARED_BYTES = 1 << 16  # from here on a file is faster than sending
 
@@ -99,7 +100,7 @@ def _on_workers(program: Callable, source: Any, batch_size: int, client: Any) ->
                     client.compute(argument) if hasattr(argument, "compute") else share(argument)
                     for argument in arguments
                 ]
-                task = client.submit(_compute, sent, load, *arguments, retries=_RETRIES, pure=False)
+                task = client.submit(_compute_all, sent, load, *arguments, retries=_RETRIES, pure=False)
                 waiting.append((task, arguments))
             if not waiting:
                 return
@@ -135,8 +136,8 @@ def _sharing(client: Any, folder: str) -> Callable[[Any], Any]:
 
     @cache
     def readable(path: str) -> bool:
-        seen = client.run(os.path.exists, path).values()
-        return bool(seen) and all(seen)
+        expected, seen = _identity(path), client.run(_identity, path).values()
+        return bool(seen) and expected is not None and all(identity == expected for identity in seen)
 
     is_local = str(client.scheduler.address).startswith("inproc")  # the workers are threads of this process
     numbers = itertools.count()
@@ -155,6 +156,15 @@ def _sharing(client: Any, folder: str) -> Callable[[Any], Any]:
     return share
 
 
+def _identity(path: str) -> tuple | None:
+    """What tells a file from another machine's file at the same path; None without one."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return () if os.path.isdir(path) else (status.st_size, status.st_mtime_ns)
+
+
 def _in_file(array: np.ndarray) -> _Mapped | None:
     """Where a contiguous part of a `numpy.memmap` lies in its file; None for other arrays."""
     if not isinstance(array, np.memmap) or array.filename is None or not array.flags.c_contiguous or not array.size:
@@ -168,9 +178,12 @@ def _in_file(array: np.ndarray) -> _Mapped | None:
     return _Mapped(os.path.abspath(array.filename), array.dtype, whole.offset + distance, array.shape, False)
 
 
-def _compute(program: Callable, load: Callable, *arguments: Any) -> list[tuple[np.ndarray, ...]]:
+def _compute_all(program: Callable, load: Callable, *arguments: Any) -> list[tuple[np.ndarray, ...]]:
     """The results of a piece, one per batch: what runs on a worker."""
-    results = []
+    return list(_compute(program, load, *arguments))
+
+
+def _compute(program: Callable, load: Callable, *arguments: Any) -> Iterator[tuple[np.ndarray, ...]]:
     for batch in load(*[argument.open() if isinstance(argument, _Mapped) else argument for argument in arguments]):
         with no_grad():
             result = program(from_numpy(np.require(batch, requirements="CAW")))
@@ -179,8 +192,7 @@ def _compute(program: Callable, load: Callable, *arguments: Any) -> list[tuple[n
             raise TypeError(
                 f"predict: the program returned {type(result).__name__}; expected a tensor or a tuple of them"
             )
-        results.append(tuple(tensor.detach().cpu().numpy() for tensor in tensors))
-    return results
+        yield tuple(tensor.detach().cpu().numpy() for tensor in tensors)
 
 
 # ---- sources: pieces are (function, arguments), where function(*arguments) yields batches, on the worker
@@ -204,7 +216,8 @@ def _pieces(source: Any, batch_size: int, tasks: int) -> Iterator[tuple]:
         is_frame = not isinstance(source, np.ndarray)
         batches = ceil(len(source) / batch_size)
         nbytes = 4 * source.size if is_frame else source.nbytes
-        count = batch_size * max(1, min(batches // tasks, batches * _TASK_BYTES // max(nbytes, 1)))
+        in_bytes = batches * _TASK_BYTES // max(nbytes, 1)
+        count = batch_size * max(1, min(batches // tasks, in_bytes, _TASK_BATCHES))
         for start in range(0, len(source), count):
             stop = start + count
             yield _split, source.iloc[start:stop].to_numpy(np.float32) if is_frame else source[start:stop], batch_size

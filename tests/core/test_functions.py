@@ -470,6 +470,8 @@ def test_tensors_without_dimensions_or_elements() -> None:
     ("sinh", (NAN, 0.0), (NAN, 0.0)), ("cosh", (0.0, INF), (NAN, 0.0)), ("cosh", (INF, -0.0), (INF, -0.0)),
     ("cosh", (-INF, NAN), (INF, NAN)), ("cosh", (1.0, NAN), (NAN, NAN)), ("tanh", (-0.0, INF), (-0.0, NAN)),
     ("tanh", (NAN, -0.0), (NAN, -0.0)), ("tanh", (50.0, INF), (NAN, NAN)), ("tanh", (INF, NAN), (1.0, 0.0)),
+    ("tanh", (INF, 2.5), (1.0, -0.0)), ("tanh", (-INF, -2.5), (-1.0, 0.0)), ("tanh", (INF, -INF), (1.0, -0.0)),
+    ("tan", (2.5, INF), (-0.0, 1.0)), ("tanh", (1000.0, -0.0), (1.0, -0.0)),
     ("sin", (INF, 0.0), (NAN, 0.0)), ("cos", (INF, -0.0), (NAN, 0.0)), ("tan", (0.0, NAN), (0.0, NAN)),
     ("asin", (-0.0, NAN), (-0.0, NAN)), ("acos", (0.0, NAN), (math.pi / 2, NAN)), ("acosh", (0.0, NAN), (NAN, math.pi / 2)),
     ("asinh", (NAN, -0.0), (NAN, -0.0)), ("atanh", (-0.0, NAN), (-0.0, NAN)), ("atanh", (NAN, 1e30), (NAN, NAN)),
@@ -480,6 +482,13 @@ def test_complex_functions_at_infinities_and_nan(name: str, x: tuple, expected: 
     for part, wanted in zip((result.real, result.imag), expected):
         assert part == pytest.approx(wanted, nan_ok=True), result
         assert math.isnan(wanted) or math.copysign(1, part) == math.copysign(1, wanted) or name == "atanh", result
+
+
+def test_the_imaginary_part_of_a_hyperbolic_tangent_near_one() -> None:
+    for real, imaginary in ((41.0, 1.0), (-300.0, 2.5)):
+        result = numod.tanh(numod.tensor([complex(real, imaginary)], dtype=numod.complex128)).item()
+        assert result.real == math.copysign(1, real)
+        assert result.imag == pytest.approx(2 * math.sin(2 * imaginary) * math.exp(-2 * abs(real)), rel=1e-13, abs=0)
 
 
 def test_complex_exponentials_that_overflow_only_on_the_way() -> None:

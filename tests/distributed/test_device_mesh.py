@@ -128,6 +128,12 @@ def test_split_groups_and_what_pytorch_leaves_open() -> None:
     assert x.item() == (1, 1, 5, 5)[rank]
     alone = dist.split_group(pair, [[1]])  # numbered within the pair
     assert (alone is None) is (rank % 2 == 0) and (alone is None or dist.get_process_group_ranks(alone) == [rank])
+    if rank < 2:  # groups that the other ranks know nothing of
+        dist.split_group(pair, [[0], [1]])
+    numbers = [None] * 4
+    everyone = dist.new_group()
+    dist.all_gather_object(numbers, (everyone.slot, everyone.group_name))
+    assert len(set(numbers)) == 1 and numbers[0][0] not in (pair.slot, dist.group.WORLD.slot)
     odd = dist.new_group([1, 3])
     for arguments, message in (
         ((None, []), "cannot be None or empty"),

@@ -175,6 +175,19 @@ def test_the_learner_is_used_in_the_middle_of_a_fit(use: str) -> None:
     assert len(learn.recorder.losses) == 6 and log.seen[-3:] == ["after_epoch", "after_fit", "cleanup_fit"]
 
 
+def test_an_exception_in_a_cleanup_leaves_the_learner_usable() -> None:
+    broken, cleaned = Callback(cleanup_fit=lambda self: 1 / 0), []
+    broken.order = -1
+    learn = learner(valid=batches(1), cbs=[broken, Callback(cleanup_fit=lambda self: cleaned.append(self.training))])
+    logger = learn.logger
+    with pytest.raises(ZeroDivisionError):
+        learn.fit(1)
+    assert len(cleaned) == 1 and learn.logger is logger and learn.opt.param_groups[0]["params"][0].grad is None
+    learn.remove_cb(broken)
+    learn.fit(1)
+    assert len(cleaned) == 2 and same(learn.model, by_hand(batches(), 2))
+
+
 def test_an_exception_names_the_callback_and_the_event() -> None:
     class Broken(Callback):
         def after_batch(self) -> None:

@@ -186,11 +186,15 @@ def test_arrays_do_not_travel_to_workers_that_can_read_them(client, tmp_path, mo
         assert len(opened) >= 8, "two workers have too few tasks"
         assert all(isinstance(a, batch._Mapped) and a.temporary is temporary for (a,) in opened), source
         assert not os.listdir(tmp_path / "temporary")
-    # workers that do not see the file, and an array that is not worth one, get it from Dask
-    opened.clear()
-    monkeypatch.setattr(client, "run", lambda function, path: {"a": True, "b": False})
-    assert np.array_equal(predict(nn.Identity(), mapped, client, batch_size=20).numpy(), x)
-    assert all(isinstance(a, np.ndarray) for (a,) in opened)
+    # workers that do not see the file or see another one, and an array that is not worth one, get it from Dask
+    other = tmp_path / "other machine's.npy"
+    np.save(other, x * 2)
+    os.utime(other, (0, 0))
+    for seen in (tmp_path / "missing.npy", other):
+        opened.clear()
+        monkeypatch.setattr(client, "run", lambda function, path, seen=seen: {"a": function(path), "b": function(seen)})
+        assert np.array_equal(predict(nn.Identity(), mapped, client, batch_size=20).numpy(), x)
+        assert opened and all(isinstance(a, np.ndarray) for (a,) in opened)
     monkeypatch.undo()
     assert np.array_equal(predict(nn.Identity(), x[:4, :4], client).numpy(), x[:4, :4])
 
@@ -233,6 +237,19 @@ def test_a_program_travels_once_whatever_the_number_of_tasks(client, tmp_path) -
             assert numod.equal(result, predict(program, x, batch_size=5))
             counts.append(len(path.read_text().split()))
         assert max(counts) <= 6, (name, counts)  # of 40 tasks on two workers
+
+
+def test_results_come_as_soon_as_they_are_computed() -> None:
+    sizes = []
+    results = stream(lambda x: sizes.append(len(x)) or x, examples(), batch_size=20)
+    for number, _ in enumerate(results, 1):
+        assert len(sizes) == number
+    assert sizes == [20] * 7 + [10]
+
+
+def test_tasks_are_bounded_in_batches() -> None:
+    pieces = list(batch._pieces(examples(10_000), 10, 8))  # 160 kB, whose results may be of any size
+    assert [len(rows) for _, rows, _ in pieces] == [160] * 62 + [80]
 
 
 @pytest.mark.mpi

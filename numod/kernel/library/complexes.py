@@ -172,7 +172,9 @@ def complex_tanh(x):
     """tanh(x), which is 1 or -1 far from the imaginary axis (Kahan, Branch Cuts for Complex Elementary Functions,
     1987).
     """
-    if fabs(x.real) == real(1e400) or (fabs(x.real) > 40.0 and x.imag - x.imag == 0.0):
+    if fabs(x.real) > 40.0 and x.imag - x.imag == 0.0:
+        return complex(copysign(real(1.0), x.real), 4.0 * sin(x.imag) * cos(x.imag) * exp(-2.0 * fabs(x.real)))
+    if fabs(x.real) == real(1e400):
         return complex(copysign(real(1.0), x.real), copysign(real(0.0), x.imag))
     if x.real == 0.0 and x.imag - x.imag != 0.0 or x.real != x.real and x.imag == 0.0:
         return complex(x.real, x.imag - x.imag if x.imag != 0.0 else x.imag)
