@@ -5,11 +5,12 @@ from __future__ import annotations
 import copy
 from functools import partial
 
+from .. import dtypes
 from ..core.apply import apply
 from ..core.create.creation import ones
 from ..core.create.values import from_numpy
 from ..core.tensor import Tensor
-from ..graph.ir.alias_analysis import accessed_values, copied, program_outputs
+from ..graph.ir.alias_analysis import Effects, accessed_values, copied, program_outputs
 from ..graph.ir.program import Program, Step, Value
 from ..graph.passes.sparsity import LEAST_ZEROS, is_faster
 from ..ops.matmul import compressed
@@ -17,6 +18,7 @@ from ..ops.matmul.int8_linear import byte_linear
 from ..ops.matmul.matmul import linear
 from .program import ExportedProgram
 
+_DTYPES = dtypes.float32, dtypes.int8
 _FORMS = {linear: compressed.compressed_linear, byte_linear: compressed.compressed_byte_linear}
 
 
@@ -24,7 +26,7 @@ def without_zeros(exported: ExportedProgram, measured: bool) -> ExportedProgram:
     """The frozen program whose linear layers read compressed weights, where that takes fewer bytes.
 
     If `measured`, only weights that are at least half zeros, and where a measurement on this machine shows that their
-    layer is faster. Programs with dynamic dimensions stay as they are.
+    layer is faster. Programs with dynamic dimensions stay as they are, and so do weights that a program writes to.
     """
     if exported.dynamic is not None:
         return exported
@@ -34,12 +36,15 @@ def without_zeros(exported: ExportedProgram, measured: bool) -> ExportedProgram:
 
 
 def _compressed(program: Program, measured: bool) -> Program:
-    result = copied(program, [])
+    result, effects = copied(program, []), Effects(program)
     result.held = dict(program.held)
+    constants = {
+        value: tensor for value, tensor in program.held.items() if tensor.dtype in _DTYPES and effects.fixed(value)
+    }
     known: dict[Value, list[Value]] = {}
     for step in program.steps:
         weight = step.inputs[1] if isinstance(step, Step) and step.op in _FORMS else None
-        tensor = program.held.get(weight)
+        tensor = constants.get(weight)
         rows = None if tensor is None else compressed.compressed(tensor.detach().numpy())
         if rows is None or (measured and not _is_faster(program, step, tensor, rows)):
             result.steps.append(step)

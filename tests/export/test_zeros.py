@@ -83,6 +83,28 @@ def test_weights_that_do_not_pay_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     assert names_of(zeros.without_zeros(exported, True).program) == names_of(exported.program)
 
 
+class _Doubling(nn.Linear):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            self.weight.mul_(2)
+        return super().forward(x)
+
+
+@pytest.mark.parametrize("measured", [False, True])
+def test_written_weights_and_weights_of_other_dtypes_stay(monkeypatch: pytest.MonkeyPatch, measured: bool) -> None:
+    always(monkeypatch)
+    for layer, x in (
+        (_Doubling(64, 32), torch.randn(3, 64)),
+        (nn.Linear(64, 32).double(), torch.randn(3, 64).double()),
+    ):
+        torch.nn.init.sparse_(layer.weight, 0.9)
+        exported = zeros.without_zeros(export(layer, (x,)).frozen(), measured)
+        assert "compressed_linear" not in names_of(exported.program)
+        module = exported.module()
+        for _ in range(2):
+            torch.testing.assert_close(module(x), layer(x).detach())
+
+
 def test_programs_with_compressed_weights_are_saved(tmp_path: Path) -> None:
     model, x = pruned(), torch.randn(3, 64)
     exported = zeros.without_zeros(export(model, (x,)).frozen(), False)
