@@ -119,6 +119,24 @@ def test_programs_share_the_weights_that_they_shared(tmp_path: Path) -> None:
     assert artifact.weights_bytes < 1.5 * 64 * 64 * 4
 
 
+def test_programs_share_what_is_computed_of_shared_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compressed weights, transformed ones, and those with the scale of a batch norm."""
+    always(monkeypatch)
+    scaled = nn.Sequential(nn.Conv2d(32, 32, 3, padding=1), nn.BatchNorm2d(32)).eval()
+    for folder, part, x, options in (
+        (tmp_path / "zeros", pruned(), torch.randn(1, 64), OPTIONS),
+        (tmp_path / "scale", scaled, torch.randn(1, 32, 16, 16), {"freezing": True}),
+        (tmp_path / "transform", scaled[0], torch.randn(1, 32, 16, 16), {}),
+    ):
+        one, two = export(part, (x,)), export(nn.Sequential(part, nn.Sigmoid()), (x,))
+        alone = aot_compile({"one": one}, tmp_path / "alone", options=options)
+        both = aot_compile({"one": one, "two": two}, folder, options=options)
+        assert both.weights_bytes == alone.weights_bytes
+        native = load_native(folder)
+        np.testing.assert_allclose(native.one(x.numpy()), part(x).detach().numpy(), rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(native.two(x.numpy()), part(x).sigmoid().detach().numpy(), rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("options", [{"sparsity": True}, {"sparse": True}])
 def test_refused_options(options: dict, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="options must be of"):
