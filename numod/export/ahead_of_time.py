@@ -14,6 +14,7 @@ from typing import Any
 
 from ..core.tensor import Tensor
 from ..device import helpers
+from ..graph.passes.freezing import shared_values
 from . import browser, header, libraries, loader, targets
 from .fourier import prepared
 from .interface import VERSION, Arena
@@ -91,10 +92,12 @@ def aot_compile(
     }
     if options and options.get("freezing"):
         copies: dict[int, Tensor] = {}
-        programs = {entry: exported.frozen(copies=copies) for entry, exported in programs.items()}
+        with shared_values():
+            programs = {entry: exported.frozen(copies=copies) for entry, exported in programs.items()}
     if options and options.get("sparsity"):
         measured = not all(row.bare for row in rows)
-        programs = {entry: without_zeros(exported, measured) for entry, exported in programs.items()}
+        known: dict[tuple, list[Tensor]] = {}
+        programs = {entry: without_zeros(exported, measured, known) for entry, exported in programs.items()}
     wrong = [
         f"{entry}: {line}" if entry else line
         for entry, exported in programs.items()
@@ -103,7 +106,8 @@ def aot_compile(
     if wrong:
         raise ExportError(wrong)
     if for_speed and not any(exported.changes_state for exported in programs.values()):
-        programs = {entry: exported.with_transformed_weights() for entry, exported in programs.items()}
+        with shared_values():
+            programs = {entry: exported.with_transformed_weights() for entry, exported in programs.items()}
     with tempfile.TemporaryDirectory() as scratch:
         job = Job(Path(scratch), programs, name, weights == "embedded", optimize == "size")
         with ThreadPoolExecutor(max(min(len(rows), os.cpu_count() or 1), 1)) as pool:

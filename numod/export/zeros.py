@@ -5,11 +5,12 @@ from __future__ import annotations
 import copy
 from functools import partial
 
+from .. import dtypes
 from ..core.apply import apply
 from ..core.create.creation import ones
 from ..core.create.values import from_numpy
 from ..core.tensor import Tensor
-from ..graph.ir.alias_analysis import accessed_values, copied, program_outputs
+from ..graph.ir.alias_analysis import Effects, accessed_values, copied, program_outputs
 from ..graph.ir.program import Program, Step, Value
 from ..graph.passes.sparsity import LEAST_ZEROS, is_faster
 from ..ops.matmul import compressed
@@ -17,38 +18,47 @@ from ..ops.matmul.int8_linear import byte_linear
 from ..ops.matmul.matmul import linear
 from .program import ExportedProgram
 
+_DTYPES = dtypes.float32, dtypes.int8
 _FORMS = {linear: compressed.compressed_linear, byte_linear: compressed.compressed_byte_linear}
 
 
-def without_zeros(exported: ExportedProgram, measured: bool) -> ExportedProgram:
+def without_zeros(
+    exported: ExportedProgram, measured: bool, known: dict[tuple, list[Tensor]] | None = None
+) -> ExportedProgram:
     """The frozen program whose linear layers read compressed weights, where that takes fewer bytes.
 
     If `measured`, only weights that are at least half zeros, and where a measurement on this machine shows that their
-    layer is faster. Programs with dynamic dimensions stay as they are.
+    layer is faster. Programs with dynamic dimensions stay as they are, and so do weights that a program writes to.
+    Programs that are given one dict `known` share the compressed form of weights that they share.
     """
     if exported.dynamic is not None:
         return exported
     result = copy.copy(exported)
-    result.program = _compressed(exported.program, measured)
+    result.program = _compressed(exported.program, measured, {} if known is None else known)
     return result
 
 
-def _compressed(program: Program, measured: bool) -> Program:
-    result = copied(program, [])
+def _compressed(program: Program, measured: bool, known: dict[tuple, list[Tensor]]) -> Program:
+    result, effects = copied(program, []), Effects(program)
     result.held = dict(program.held)
-    known: dict[Value, list[Value]] = {}
+    constants = {
+        value: tensor for value, tensor in program.held.items() if tensor.dtype in _DTYPES and effects.fixed(value)
+    }
+    values: dict[Value, list[Value]] = {}
     for step in program.steps:
         weight = step.inputs[1] if isinstance(step, Step) and step.op in _FORMS else None
-        tensor = program.held.get(weight)
+        tensor = constants.get(weight)
         rows = None if tensor is None else compressed.compressed(tensor.detach().numpy())
         if rows is None or (measured and not _is_faster(program, step, tensor, rows)):
             result.steps.append(step)
             continue
         block, *parts = rows
-        if weight not in known:
-            known[weight] = [_hold(result, from_numpy(part)) for part in parts]
+        if weight not in values:
+            key = id(tensor._storage), tensor._offset, tensor._layout
+            tensors = known.setdefault(key, [from_numpy(part) for part in parts])
+            values[weight] = [_hold(result, part) for part in tensors]
         x, _, *others = step.inputs
-        inputs = (x, *known[weight], *others)
+        inputs = (x, *values[weight], *others)
         result.steps.append(
             Step(_FORMS[step.op], inputs, (block, *step.attributes), step.results, False, step.location)
         )

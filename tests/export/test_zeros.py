@@ -83,6 +83,28 @@ def test_weights_that_do_not_pay_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     assert names_of(zeros.without_zeros(exported, True).program) == names_of(exported.program)
 
 
+class _Doubling(nn.Linear):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            self.weight.mul_(2)
+        return super().forward(x)
+
+
+@pytest.mark.parametrize("measured", [False, True])
+def test_written_weights_and_weights_of_other_dtypes_stay(monkeypatch: pytest.MonkeyPatch, measured: bool) -> None:
+    always(monkeypatch)
+    for layer, x in (
+        (_Doubling(64, 32), torch.randn(3, 64)),
+        (nn.Linear(64, 32).double(), torch.randn(3, 64).double()),
+    ):
+        torch.nn.init.sparse_(layer.weight, 0.9)
+        exported = zeros.without_zeros(export(layer, (x,)).frozen(), measured)
+        assert "compressed_linear" not in names_of(exported.program)
+        module = exported.module()
+        for _ in range(2):
+            torch.testing.assert_close(module(x), layer(x).detach())
+
+
 def test_programs_with_compressed_weights_are_saved(tmp_path: Path) -> None:
     model, x = pruned(), torch.randn(3, 64)
     exported = zeros.without_zeros(export(model, (x,)).frozen(), False)
@@ -95,6 +117,24 @@ def test_programs_share_the_weights_that_they_shared(tmp_path: Path) -> None:
     programs = {"one": export(layer, (x,)), "two": export(nn.Sequential(layer, nn.ReLU()), (x,))}
     artifact = aot_compile(programs, tmp_path, options={"freezing": True})
     assert artifact.weights_bytes < 1.5 * 64 * 64 * 4
+
+
+def test_programs_share_what_is_computed_of_shared_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compressed weights, transformed ones, and those with the scale of a batch norm."""
+    always(monkeypatch)
+    scaled = nn.Sequential(nn.Conv2d(32, 32, 3, padding=1), nn.BatchNorm2d(32)).eval()
+    for folder, part, x, options in (
+        (tmp_path / "zeros", pruned(), torch.randn(1, 64), OPTIONS),
+        (tmp_path / "scale", scaled, torch.randn(1, 32, 16, 16), {"freezing": True}),
+        (tmp_path / "transform", scaled[0], torch.randn(1, 32, 16, 16), {}),
+    ):
+        one, two = export(part, (x,)), export(nn.Sequential(part, nn.Sigmoid()), (x,))
+        alone = aot_compile({"one": one}, tmp_path / "alone", options=options)
+        both = aot_compile({"one": one, "two": two}, folder, options=options)
+        assert both.weights_bytes == alone.weights_bytes
+        native = load_native(folder)
+        np.testing.assert_allclose(native.one(x.numpy()), part(x).detach().numpy(), rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(native.two(x.numpy()), part(x).sigmoid().detach().numpy(), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("options", [{"sparsity": True}, {"sparse": True}])

@@ -8,7 +8,9 @@ contains no weights.
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from threading import Lock
 
 from ...autograd import inference_mode, no_grad
@@ -54,6 +56,17 @@ class Frozen:
 
 # programs for different input sizes share equal frozen values
 _frozen: WeakValues[tuple, Frozen] = WeakValues()
+_alive: ContextVar[list[Frozen] | None] = ContextVar("alive", default=None)
+
+
+@contextmanager
+def shared_values() -> Iterator[None]:
+    """Within it, frozen values live, so that programs of functions with common weights share equal ones."""
+    token = _alive.set([])
+    try:
+        yield
+    finally:
+        _alive.reset(token)
 
 
 def freeze(program: Program, sparsity: bool = False) -> tuple[Program, list[Frozen]]:
@@ -209,4 +222,7 @@ def _frozen_value(program: Program, value: Value, constants: set[Value]) -> Froz
     if frozen is None:
         frozen = _frozen[key] = Frozen(constant_program)
     frozen.refresh()
+    alive = _alive.get()
+    if alive is not None:
+        alive.append(frozen)
     return frozen
