@@ -20,6 +20,7 @@ from sys import getrefcount
 
 import numpy as np
 
+from .. import dtypes
 from ..device import Layout, Storage, background, host_memory, signals, storage
 from ..kernel import build
 from ..ops.op import Op, Plan
@@ -34,6 +35,7 @@ _hidden: dict[int, tuple[weakref.ref, np.ndarray]] = {}
 _plans: dict[tuple[Op, tuple], Plan] = {}  # plans that defer their launch
 _lock = threading.RLock()
 _bytes = 0  # of results that wait
+dtypes.on_default_change.append(_plans.clear)  # as the plans of ops: they may be others then
 
 
 class Hidden(Storage):

@@ -165,6 +165,17 @@ def test_nothing_waits_when_all_kernels_are_compiled(monkeypatch: pytest.MonkeyP
     assert not deferred._queue
 
 
+def test_another_default_dtype_makes_other_plans() -> None:
+    x = numod.tensor([1, 2])
+    assert (x / 2).dtype is numod.float32 and deferred._queue
+    numod.set_default_dtype(numod.float64)
+    try:
+        assert (x / 2).dtype is numod.float64
+    finally:
+        numod.set_default_dtype(numod.float32)
+    assert (x / 2).dtype is numod.float32
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_forked_child_has_the_results() -> None:
     y = numod.ones(3) * 2
