@@ -46,8 +46,9 @@ class Hidden(Storage):
     def __getattr__(self, name: str) -> object:
         if name != "data":
             raise AttributeError(f"'Storage' object has no attribute '{name}'")
-        run_all()
-        return _slot.__get__(self)
+        with _lock:  # otherwise the main thread could hide the data again
+            run_all()
+            return _slot.__get__(self)
 
 
 def planned(op: Op, key: tuple, make: Callable[[], Plan], runner: Callable[[Plan, bool], Callable]) -> Plan:

@@ -176,6 +176,16 @@ def test_another_default_dtype_makes_other_plans() -> None:
     assert (x / 2).dtype is numod.float32
 
 
+def test_data_stay_visible_until_another_thread_has_read_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The main thread hides data with the lock."""
+    y, usual, owned = numod.ones(3) * 2, deferred.run_all, []
+    monkeypatch.setattr(deferred, "run_all", lambda: (usual(), owned.append(deferred._lock._is_owned())))
+    thread = threading.Thread(target=y.tolist)
+    thread.start()
+    thread.join()
+    assert owned == [True]
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_forked_child_has_the_results() -> None:
     y = numod.ones(3) * 2
