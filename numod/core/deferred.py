@@ -111,11 +111,12 @@ def _deferring(plan: Plan, runner: Callable[[Plan, bool], Callable]) -> Callable
         with _lock:
             if not all(map(_may_hide, used)) or any(map(_overflows, inputs)):
                 return usual(inputs, *targets)
-            outputs = append(inputs, *targets)
-            results = [] if outputs is None else [x._storage for x in _as_tuple(outputs)]
-            _bytes += sum(memory.nbytes() for memory in results)
-            for memory in (*used, *results):
-                _hide(memory)
+            with signals.waiting():  # an exception would leave a launch in the queue whose storages are not hidden
+                outputs = append(inputs, *targets)
+                results = [] if outputs is None else [x._storage for x in _as_tuple(outputs)]
+                _bytes += sum(memory.nbytes() for memory in results)
+                for memory in (*used, *results):
+                    _hide(memory)
             if _bytes > MOST_BYTES or not background.is_busy():
                 run_all()
         return outputs

@@ -186,6 +186,16 @@ def test_data_stay_visible_until_another_thread_has_read_them(monkeypatch: pytes
     assert owned == [True]
 
 
+def test_an_interrupt_while_a_launch_is_appended_hides_the_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, usual = numod.zeros(3), deferred._hide
+    assert x.tolist() == [0] * 3
+    monkeypatch.setattr(deferred, "_hide", lambda memory: (signal.raise_signal(signal.SIGINT), usual(memory)))
+    with pytest.raises(KeyboardInterrupt):
+        x.add_(1)
+    monkeypatch.undo()
+    assert x.tolist() == [1] * 3
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_forked_child_has_the_results() -> None:
     y = numod.ones(3) * 2
