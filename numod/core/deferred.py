@@ -110,7 +110,10 @@ def _deferring(plan: Plan, runner: Callable[[Plan, bool], Callable]) -> Callable
         used = [x._storage for part in (inputs, *targets) for x in part if isinstance(x, Tensor)]
         with _lock:
             if not all(map(_may_hide, used)) or any(map(_overflows, inputs)):
-                return usual(inputs, *targets)
+                outputs = usual(inputs, *targets)
+                if not background.is_busy():
+                    run_all()  # so that the op remembers its plan
+                return outputs
             with signals.waiting():  # an exception would leave a launch in the queue whose storages are not hidden
                 outputs = append(inputs, *targets)
                 results = [] if outputs is None else [x._storage for x in _as_tuple(outputs)]

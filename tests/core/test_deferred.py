@@ -196,6 +196,14 @@ def test_an_interrupt_while_a_launch_is_appended_hides_the_data(monkeypatch: pyt
     assert x.tolist() == [1] * 3
 
 
+def test_plans_are_remembered_when_nothing_can_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(background, "is_busy", lambda: False)
+    x = numod.from_numpy(np.ones(3, np.float32))
+    for _ in range(2):
+        assert (x * 3).tolist() == [3] * 3
+        assert not deferred._plans
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_forked_child_has_the_results() -> None:
     y = numod.ones(3) * 2
