@@ -35,6 +35,7 @@ _hidden: dict[int, tuple[weakref.ref, np.ndarray]] = {}
 _plans: dict[tuple[Op, tuple], Plan] = {}  # plans that defer their launch
 _lock = threading.RLock()
 _bytes = 0  # of results that wait
+_read: list[tuple[weakref.ref, int]] = []  # the other storages that launches use, and their sizes in bytes
 dtypes.on_default_change.append(_plans.clear)  # as the plans of ops: they may be others then
 
 
@@ -118,9 +119,11 @@ def _deferring(plan: Plan, runner: Callable[[Plan, bool], Callable]) -> Callable
                 outputs = append(inputs, *targets)
                 results = [] if outputs is None else [x._storage for x in _as_tuple(outputs)]
                 _bytes += sum(memory.nbytes() for memory in results)
+                _read.extend((weakref.ref(memory), memory.nbytes()) for memory in used if type(memory) is Storage)
                 for memory in (*used, *results):
                     _hide(memory)
-            if _bytes > MOST_BYTES or not background.is_busy():
+            dead = sum(size for memory, size in _read if memory() is None)  # launches keep the data
+            if _bytes + dead > MOST_BYTES or not background.is_busy():
                 run_all()
         return outputs
 
@@ -195,6 +198,7 @@ def run_all() -> None:
                     raise
                 _queue.popleft()
         _plans.clear()
+        _read.clear()
         _bytes = 0
         for key, entry in tuple(_hidden.items()):
             memory = entry[0]()

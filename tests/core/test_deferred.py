@@ -204,6 +204,17 @@ def test_plans_are_remembered_when_nothing_can_wait(monkeypatch: pytest.MonkeyPa
         assert not deferred._plans
 
 
+def test_inputs_that_only_launches_keep_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deferred, "MOST_BYTES", 10_000)
+    for _ in range(100):
+        numod.tensor(np.ones(1000, np.float32)).sum()
+        assert len(deferred._queue) < 5
+    weight = numod.tensor(np.ones(10_000, np.float32))  # it is alive in any case
+    for count in range(5):
+        weight.sum()
+    assert len(deferred._queue) >= 4
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_forked_child_has_the_results() -> None:
     y = numod.ones(3) * 2
