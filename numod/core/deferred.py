@@ -51,6 +51,13 @@ class Hidden(Storage):
             run_all()
             return _slot.__get__(self)
 
+    def __reduce_ex__(self, protocol: object) -> object:
+        run_all()
+        return Storage.__reduce_ex__(self, protocol)
+
+
+Hidden.__module__, Hidden.__qualname__, Hidden.__name__ = Storage.__module__, Storage.__qualname__, Storage.__name__
+
 
 def planned(op: Op, key: tuple, make: Callable[[], Plan], runner: Callable[[Plan, bool], Callable]) -> Plan:
     """The plan of a call that is not among the op's plans, with `run`.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -210,9 +212,19 @@ def test_inputs_that_only_launches_keep_are_bounded(monkeypatch: pytest.MonkeyPa
         numod.tensor(np.ones(1000, np.float32)).sum()
         assert len(deferred._queue) < 5
     weight = numod.tensor(np.ones(10_000, np.float32))  # it is alive in any case
-    for count in range(5):
+    for _ in range(5):
         weight.sum()
     assert len(deferred._queue) >= 4
+
+
+def test_copies_of_hidden_storages_are_usual_ones() -> None:
+    for make in (copy.copy, copy.deepcopy, lambda memory: pickle.loads(pickle.dumps(memory))):
+        x = numod.ones(3)
+        memory = x.untyped_storage()
+        x.add_(1)
+        assert type(memory) is deferred.Hidden and repr(type(memory)) == repr(storage.Storage)
+        copied = make(memory)
+        assert type(copied) is storage.Storage and copied.data.tolist() == x.tolist() == [2] * 3
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
