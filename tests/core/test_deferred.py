@@ -15,8 +15,10 @@ import numpy as np
 import pytest
 
 import numod
+from numod.ao.quantization import measure
 from numod.core import deferred
 from numod.device import background, storage
+from numod.graph.passes.sparsity import is_faster
 from numod.kernel import build
 
 
@@ -225,6 +227,25 @@ def test_copies_of_hidden_storages_are_usual_ones() -> None:
         assert type(memory) is deferred.Hidden and repr(type(memory)) == repr(storage.Storage)
         copied = make(memory)
         assert type(copied) is storage.Storage and copied.data.tolist() == x.tolist() == [2] * 3
+
+
+def test_timings_begin_without_launches_that_wait() -> None:
+    waiting: list[int] = []
+
+    def call(*_: object) -> None:
+        waiting.append(len(deferred._queue))
+        numod.ones(3) * 2
+
+    is_faster(call, call)
+    assert waiting[:2] == [0, 0]  # the first call compiles kernels, the second one is timed
+    waiting.clear()
+    measure.seconds(call, numod.ones(1))
+    assert waiting[1] == 0
+    waiting.clear()
+    numod.utils.benchmark.Timer("call()", globals={"call": call}).timeit(3)
+    assert len(waiting) == 5 and waiting[0] == waiting[2] == 0  # two calls to compile kernels, three that are timed
+    numod.cpu.synchronize()
+    assert not deferred._queue
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
