@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
 
 import pytest
@@ -57,6 +59,17 @@ def test_a_script_gets_its_own_arguments_and_prints_nothing(models, capsys):
     assert main(["warmup", "script.py", "--eval"]) == 0
     text = capsys.readouterr().out
     assert "--eval" not in text and "kernels compiled" in text
+
+
+def test_kernels_whose_results_nothing_reads_are_compiled(models, tmp_path):
+    """While LLVM works on a kernel, its launch waits until the result is read."""
+    (tmp_path / "unread.py").write_text("import numod; x = numod.tensor([1.0, 2.0]).tanh()")
+    cache = tmp_path / "cache"
+    finished = subprocess.run(
+        [sys.executable, "-m", "numod", "warmup", "unread.py"],
+        env={**os.environ, "NUMOD_CACHE_DIR": str(cache)}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert finished.stdout.startswith("1 kernels compiled") and [path for path in cache.rglob("*") if path.is_file()]
 
 
 def test_a_model_is_trained_once(models, capsys):

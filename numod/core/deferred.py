@@ -20,6 +20,7 @@ from sys import getrefcount
 
 import numpy as np
 
+from .. import dtypes
 from ..device import Layout, Storage, background, host_memory, signals, storage
 from ..kernel import build
 from ..ops.op import Op, Plan
@@ -34,6 +35,8 @@ _hidden: dict[int, tuple[weakref.ref, np.ndarray]] = {}
 _plans: dict[tuple[Op, tuple], Plan] = {}  # plans that defer their launch
 _lock = threading.RLock()
 _bytes = 0  # of results that wait
+_read: list[tuple[weakref.ref, int]] = []  # the other storages that launches use, and their sizes in bytes
+dtypes.on_default_change.append(_plans.clear)  # as the plans of ops: they may be others then
 
 
 class Hidden(Storage):
@@ -44,8 +47,16 @@ class Hidden(Storage):
     def __getattr__(self, name: str) -> object:
         if name != "data":
             raise AttributeError(f"'Storage' object has no attribute '{name}'")
+        with _lock:  # otherwise the main thread could hide the data again
+            run_all()
+            return _slot.__get__(self)
+
+    def __reduce_ex__(self, protocol: object) -> object:
         run_all()
-        return _slot.__get__(self)
+        return Storage.__reduce_ex__(self, protocol)
+
+
+Hidden.__module__, Hidden.__qualname__, Hidden.__name__ = Storage.__module__, Storage.__qualname__, Storage.__name__
 
 
 def planned(op: Op, key: tuple, make: Callable[[], Plan], runner: Callable[[Plan, bool], Callable]) -> Plan:
@@ -107,13 +118,19 @@ def _deferring(plan: Plan, runner: Callable[[Plan, bool], Callable]) -> Callable
         used = [x._storage for part in (inputs, *targets) for x in part if isinstance(x, Tensor)]
         with _lock:
             if not all(map(_may_hide, used)) or any(map(_overflows, inputs)):
-                return usual(inputs, *targets)
-            outputs = append(inputs, *targets)
-            results = [] if outputs is None else [x._storage for x in _as_tuple(outputs)]
-            _bytes += sum(memory.nbytes() for memory in results)
-            for memory in (*used, *results):
-                _hide(memory)
-            if _bytes > MOST_BYTES or not background.is_busy():
+                outputs = usual(inputs, *targets)
+                if not background.is_busy():
+                    run_all()  # so that the op remembers its plan
+                return outputs
+            with signals.waiting():  # an exception would leave a launch in the queue whose storages are not hidden
+                outputs = append(inputs, *targets)
+                results = [] if outputs is None else [x._storage for x in _as_tuple(outputs)]
+                _bytes += sum(memory.nbytes() for memory in results)
+                _read.extend((weakref.ref(memory), memory.nbytes()) for memory in used if type(memory) is Storage)
+                for memory in (*used, *results):
+                    _hide(memory)
+            dead = sum(size for memory, size in _read if memory() is None)  # launches keep the data
+            if _bytes + dead > MOST_BYTES or not background.is_busy():
                 run_all()
         return outputs
 
@@ -188,6 +205,7 @@ def run_all() -> None:
                     raise
                 _queue.popleft()
         _plans.clear()
+        _read.clear()
         _bytes = 0
         for key, entry in tuple(_hidden.items()):
             memory = entry[0]()

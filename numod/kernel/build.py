@@ -305,6 +305,10 @@ def _leave_parent() -> None:
     """Before a fork: the child has no threads that could complete kernels."""
     complete_all()
     unforked.acquire()
+    while _unfinished:  # another thread has begun one meanwhile
+        unforked.release()
+        complete_all()
+        unforked.acquire()
 
 
 def _enter_child() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..core import deferred
 from ..device import host_memory
 from . import cpu_amp as amp
 
@@ -24,7 +25,8 @@ def current_device() -> str:
 
 
 def synchronize(device: object = None) -> None:
-    """Returns immediately, since calls are synchronous."""
+    """Run launches that wait until LLVM has compiled their kernels; all others have run when their call returns."""
+    deferred.run_all()
 
 
 def empty_cache() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -13,8 +15,10 @@ import numpy as np
 import pytest
 
 import numod
+from numod.ao.quantization import measure
 from numod.core import deferred
 from numod.device import background, storage
+from numod.graph.passes.sparsity import is_faster
 from numod.kernel import build
 
 
@@ -162,6 +166,85 @@ def test_nothing_waits_when_all_kernels_are_compiled(monkeypatch: pytest.MonkeyP
     assert len(deferred._queue) == 1
     monkeypatch.undo()
     _ = x + 1, x + 2
+    assert not deferred._queue
+
+
+def test_another_default_dtype_makes_other_plans() -> None:
+    x = numod.tensor([1, 2])
+    assert (x / 2).dtype is numod.float32 and deferred._queue
+    numod.set_default_dtype(numod.float64)
+    try:
+        assert (x / 2).dtype is numod.float64
+    finally:
+        numod.set_default_dtype(numod.float32)
+    assert (x / 2).dtype is numod.float32
+
+
+def test_data_stay_visible_until_another_thread_has_read_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The main thread hides data with the lock."""
+    y, usual, owned = numod.ones(3) * 2, deferred.run_all, []
+    monkeypatch.setattr(deferred, "run_all", lambda: (usual(), owned.append(deferred._lock._is_owned())))
+    thread = threading.Thread(target=y.tolist)
+    thread.start()
+    thread.join()
+    assert owned == [True]
+
+
+def test_an_interrupt_while_a_launch_is_appended_hides_the_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, usual = numod.zeros(3), deferred._hide
+    assert x.tolist() == [0] * 3
+    monkeypatch.setattr(deferred, "_hide", lambda memory: (signal.raise_signal(signal.SIGINT), usual(memory)))
+    with pytest.raises(KeyboardInterrupt):
+        x.add_(1)
+    monkeypatch.undo()
+    assert x.tolist() == [1] * 3
+
+
+def test_plans_are_remembered_when_nothing_can_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(background, "is_busy", lambda: False)
+    x = numod.from_numpy(np.ones(3, np.float32))
+    for _ in range(2):
+        assert (x * 3).tolist() == [3] * 3
+        assert not deferred._plans
+
+
+def test_inputs_that_only_launches_keep_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deferred, "MOST_BYTES", 10_000)
+    for _ in range(100):
+        numod.tensor(np.ones(1000, np.float32)).sum()
+        assert len(deferred._queue) < 5
+    weight = numod.tensor(np.ones(10_000, np.float32))  # it is alive in any case
+    for _ in range(5):
+        weight.sum()
+    assert len(deferred._queue) >= 4
+
+
+def test_copies_of_hidden_storages_are_usual_ones() -> None:
+    for make in (copy.copy, copy.deepcopy, lambda memory: pickle.loads(pickle.dumps(memory))):
+        x = numod.ones(3)
+        memory = x.untyped_storage()
+        x.add_(1)
+        assert type(memory) is deferred.Hidden and repr(type(memory)) == repr(storage.Storage)
+        copied = make(memory)
+        assert type(copied) is storage.Storage and copied.data.tolist() == x.tolist() == [2] * 3
+
+
+def test_timings_begin_without_launches_that_wait() -> None:
+    waiting: list[int] = []
+
+    def call(*_: object) -> None:
+        waiting.append(len(deferred._queue))
+        numod.ones(3) * 2
+
+    is_faster(call, call)
+    assert waiting[:2] == [0, 0]  # the first call compiles kernels, the second one is timed
+    waiting.clear()
+    measure.seconds(call, numod.ones(1))
+    assert waiting[1] == 0
+    waiting.clear()
+    numod.utils.benchmark.Timer("call()", globals={"call": call}).timeit(3)
+    assert len(waiting) == 5 and waiting[0] == waiting[2] == 0  # two calls to compile kernels, three that are timed
+    numod.cpu.synchronize()
     assert not deferred._queue
 
 

@@ -136,6 +136,24 @@ def test_without_the_compiler_it_says_so(monkeypatch):
         builder.build(cpu, "nothing", "def kernel(x):\n    x[0] = 12321.0\n", "float32[]")
 
 
+def test_a_fork_waits_for_kernels_that_another_thread_begins_meanwhile(monkeypatch):
+    """The child has no threads that could complete them."""
+    unfinished, begun = [], iter(["kernel"])
+
+    class Lock:
+        def acquire(self):
+            unfinished.extend(begun)
+
+        def release(self):
+            pass
+
+    monkeypatch.setattr(builder, "_unfinished", unfinished)
+    monkeypatch.setattr(builder, "complete_all", unfinished.clear)
+    monkeypatch.setattr(builder, "unforked", Lock())
+    builder._leave_parent()
+    assert not unfinished and not list(begun)
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
 def test_a_fork_waits_for_modules_that_another_thread_imports():
     started, done = threading.Event(), []

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...autograd import no_grad
-from ...core import Tensor
+from ...core import Tensor, deferred
 from ...nn.module import Module
 from .fake_quantize import FakeQuantizeBase
 from .observer import ObserverBase
@@ -112,6 +112,7 @@ def _run(model: Module, data: Any) -> tuple[dict[str, Tensor], dict[str, float]]
     inputs = data if isinstance(data, tuple) else (data,)
     with no_grad():
         model(*inputs)  # compiles kernels
+        deferred.run_all()
         handles = [
             handle
             for path, module in model.named_modules()
