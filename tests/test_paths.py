@@ -626,6 +626,9 @@ def test_names_in_modules_that_are_there() -> None:
     assert (
         numod.distributed.device_mesh.DeviceMesh is importlib.import_module("numod.distributed.device_mesh").DeviceMesh
     )
+    mesh_names = importlib.import_module("numod.distributed.tensor")
+    assert mesh_names.DeviceMesh is numod.distributed.DeviceMesh
+    assert mesh_names.init_device_mesh is numod.distributed.init_device_mesh
     assert numod.ops.aten.add.Tensor is numod.ops.aten.add.Tensor and numod.torch is numod
     for use in (numod.distributed.shrink_group, numod.cuda.CUDAGraph, numod.fx.Tracer, numod.ops.aten.add.Tensor):
         with pytest.raises(NotImplementedError, match="numod has no "):

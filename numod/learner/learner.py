@@ -304,13 +304,15 @@ class Learner(Loop):
         logits. Decoded are the classes. Targets are None where batches have none.
         """
         gather = GatherPredsCallback(with_input, with_loss)
-        with self._probing([gather, *as_list(cbs)]), sample_losses(self, with_loss):
-            self.compile = False
-            self._validate_only(in_order(self.dls[ds_idx]) if dl is None else dl)
+        with self._probing([gather, *as_list(cbs)]):
+            loss_func = self.loss_func  # in a fit, a callback may have replaced it
+            with sample_losses(self, with_loss):
+                self.compile = False
+                self._validate_only(in_order(self.dls[ds_idx]) if dl is None else dl)
         inputs, preds, targets, losses = gather.all_tensors()
-        preds = (activation_of(self.loss_func) if act is None else act)(preds)
+        preds = (activation_of(loss_func) if act is None else act)(preds)
         results = (inputs,) * with_input + (preds, targets)
-        return results + (decoder_of(self.loss_func)(preds),) * with_decoded + (losses,) * with_loss
+        return results + (decoder_of(loss_func)(preds),) * with_decoded + (losses,) * with_loss
 
     def predict(self, item: Any, with_input: bool = False) -> tuple:
         """(class or value, its number as a tensor, the prediction) of one input, or of a sample of the dataset."""

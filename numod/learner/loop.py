@@ -24,9 +24,10 @@ _AROUND = {
 
 
 _STATE = (
-    "xb", "yb", "pred", "loss", "loss_grad", "training", "epoch", "start_epoch", "n_epoch", "iter", "n_iter",
-    "train_iter", "pct_train", "pct_batch", "dl", "compile", "logger", "probing", "_handlers", "_steps", "_is_fitting",
-    "_is_stale", "_is_in_training", "_on", "_step", "_before_batch", "_after_batch", "_listens_inside",
+    "loss_func", "scaler", "xb", "yb", "pred", "loss", "loss_grad", "training", "epoch", "start_epoch", "n_epoch",
+    "iter", "n_iter", "train_iter", "pct_train", "pct_batch", "dl", "compile", "logger", "probing", "_handlers",
+    "_steps", "_is_fitting", "_is_stale", "_is_in_training", "_on", "_step", "_before_batch", "_after_batch",
+    "_listens_inside",
 )  # fmt: skip
 
 
@@ -43,6 +44,7 @@ class Loop(Callbacks):
         self._forget_batch()
         self.model: Any = None
         self.loss_func: Any = None
+        self.scaler: Any = None  # of MixedPrecision
         self.opt: Any = None
         self.training = self.probing = False  # probing: in lr_find, validate and get_preds
         self.epoch = self.start_epoch = self.n_epoch = self.iter = self.train_iter = 0
@@ -179,11 +181,19 @@ class Loop(Callbacks):
     def _kept_state(self) -> Iterator[None]:
         """Context in which something else may run, also in the middle of a fit, which then goes on."""
         state = {name: self.__dict__[name] for name in _STATE}
+        parts = [*self.cbs, *getattr(self, "metrics", ())] if self._is_fitting else []
+        attributes = [dict(vars(part)) for part in parts]
+        for callback in self.cbs if self._is_fitting else ():
+            if callback.changes_loss and callback.listens_to("cleanup_fit"):
+                callback.cleanup_fit()  # the other run starts from the loss itself
         self._forget_handlers()
         try:
             yield
         finally:
             self.__dict__.update(state)
+            for part, values in zip(parts, attributes):
+                vars(part).clear()
+                vars(part).update(values)
 
     def _prepare(self) -> None:
         """Look up the handlers of all events, and compile the step where that is wanted and possible."""

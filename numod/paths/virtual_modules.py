@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from types import ModuleType
 
 from ..errors import name_only
@@ -54,6 +55,7 @@ MODULES = {  # PyTorch's path below numod: its names, and what to do instead
         "it builds no C++; write the function of numod's, and numod.compile it"
     ),
 }  # fmt: skip
+_EXISTING = {"distributed.tensor": ("numod.distributed.device_mesh", ("DeviceMesh", "init_device_mesh"))}
 
 
 def module(path: str) -> ModuleType:
@@ -62,4 +64,7 @@ def module(path: str) -> ModuleType:
     virtual = ModuleType(f"numod.{path}", f"Only names: {instead}.")
     virtual.__all__ = names.split()
     vars(virtual).update({name: name_only(f"{path}.{name}", instead) for name in virtual.__all__})
+    if path in _EXISTING:  # PyTorch's module has these too
+        source, existing = _EXISTING[path]
+        vars(virtual).update({name: getattr(import_module(source), name) for name in existing})
     return virtual

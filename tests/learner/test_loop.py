@@ -24,6 +24,8 @@ from numod.learner import (
     GradientAccumulation,
     GradientClip,
     Learner,
+    MixedPrecision,
+    MixUp,
     Recorder,
     accuracy,
 )
@@ -173,6 +175,34 @@ def test_the_learner_is_used_in_the_middle_of_a_fit(use: str) -> None:
     assert same(learn.model, by_hand(batches(), 2))
     assert learn.train_iter == 6 and learn.pct_train == pytest.approx(1) and len(learn.recorder.values) == 2
     assert len(learn.recorder.losses) == 6 and log.seen[-3:] == ["after_epoch", "after_fit", "cleanup_fit"]
+
+
+@pytest.mark.parametrize("use", ["validate", "get_preds", "lr_find"])
+@pytest.mark.parametrize("kind", [MixUp, GradientAccumulation, GradientClip, MixedPrecision])
+def test_callbacks_keep_their_state_while_the_learner_is_used_in_a_fit(kind: type, use: str) -> None:
+    settings = {GradientAccumulation: (8,), GradientClip: (0.01,)}.get(kind, ())
+    options = {"init_scale": 8.0, "growth_interval": 2} if kind is MixedPrecision else {}
+
+    class Host(Callback):
+        order, only_fit = 2000, True
+
+        def after_batch(self) -> None:
+            if self.training and self.train_iter == 3:
+                results.append(getattr(self.learn, use)(**({"num_it": 6} if use == "lr_find" else {})))
+
+    results: list = []
+    models, scales = [], []
+    for hosts in ([], [Host]):
+        numod.manual_seed(0)
+        learn = learner(valid=batches(1), cbs=[kind(*settings, **options), *hosts])
+        loss_func = learn.loss_func
+        learn.fit(2)
+        assert learn.loss_func is loss_func
+        models.append(learn.model)
+        scales.append(learn.scaler and learn.scaler.get_scale())
+    assert same(*models) and scales[0] == scales[1] and len(results) == 1
+    if use == "get_preds":
+        assert numod.allclose(results[0][0].sum(1), numod.ones(4))
 
 
 def test_an_exception_in_a_cleanup_leaves_the_learner_usable() -> None:
