@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+from ..core.quantized import records_float_layers
+
 __all__ = ["is_in_onnx_export", "parse_args", "register_custom_op_symbolic"]
 _exporting = ContextVar("exporting", default=False)
 
@@ -30,8 +32,9 @@ def is_in_onnx_export() -> bool:
 @contextmanager
 def exporting() -> Iterator[None]:
     """Makes `is_in_onnx_export` true for a while."""
-    token = _exporting.set(True)
+    token, float_layers = _exporting.set(True), records_float_layers.set(True)
     try:
         yield
     finally:
+        records_float_layers.reset(float_layers)
         _exporting.reset(token)

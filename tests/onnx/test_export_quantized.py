@@ -57,6 +57,29 @@ def test_a_static_network_is_pairs_around_its_layers(net: nn.Module) -> None:
     assert (differences > 1e-5).mean() < 0.02  # ties may round to another integer
 
 
+@pytest.mark.parametrize(
+    ("name", "settings", "operator"),
+    [
+        ("Conv1d", {"padding": 1}, "Conv"),
+        ("Conv3d", {"padding": 1}, "Conv"),
+        ("Conv2d", {"padding": 1, "padding_mode": "reflect"}, "Conv"),
+        ("ConvTranspose2d", {"stride": 2}, "ConvTranspose"),
+    ],
+)
+def test_every_convolution_is_a_layer_between_pairs(name: str, settings: dict, operator: str) -> None:
+    model = quantization.QuantWrapper(nn.Sequential(getattr(nn, name)(2, 4, 3, **settings))).eval()
+    model.qconfig, x = quantization.get_default_qconfig("qnnpack"), torch.randn(2, 2, *[6] * int(name[-2]))
+    prepared = quantization.prepare(model)
+    prepared(x)
+    converted = quantization.convert(prepared)
+    program = torch.onnx.export(converted, (x,), verify=True)
+    operators = [node.op_type for node in program.model_proto.graph.node]
+    assert set(operators) <= {"QuantizeLinear", "DequantizeLinear", "Pad", operator} and operators.count(operator) == 1
+    step = float(converted.module[0].scale)
+    differences = np.abs(converted(x).numpy() - program(x)[0].numpy())
+    assert differences.max() < 1.01 * step and (differences > step / 2).mean() < 0.02  # ties
+
+
 def test_a_network_that_was_called_before(net: nn.Module) -> None:
     """Then its scales are constants of the program."""
     called, x = copy.deepcopy(net), torch.randn(3, 2, 8, 8)

@@ -7,7 +7,7 @@ formulas are rows of `ops.quantize`.
 
 from __future__ import annotations
 
-from .convolutions import Settings, static_convolution, static_transposed_convolution
+from .convolutions import Settings, records_float_layers, static_convolution, static_transposed_convolution
 from .functions import (
     _empty_affine_quantized,
     _fake_quantize_learnable_per_channel_affine,
@@ -57,5 +57,6 @@ __all__ = [
     "per_channel_affine_float_qparams", "per_channel_symmetric", "per_tensor_affine", "per_tensor_symmetric",
     "q_per_channel_axis", "q_per_channel_scales", "q_per_channel_zero_points", "q_scale", "q_zero_point", "qscheme",
     "quantize_per_channel", "quantize_per_tensor", "quantize_per_tensor_dynamic", "quantized_linear",
-    "range_parameters", "runs_layer", "static_convolution", "static_transposed_convolution", "uses_integers",
+    "range_parameters", "records_float_layers", "runs_layer", "static_convolution", "static_transposed_convolution",
+    "uses_integers",
 ]  # fmt: skip

@@ -7,6 +7,7 @@ reads every s-th tap.
 
 from __future__ import annotations
 
+from contextvars import ContextVar
 from dataclasses import replace
 from itertools import product
 from math import gcd, prod
@@ -18,6 +19,9 @@ from ..shape.joining import cat, stack
 from ..tensor import Tensor, fields_of
 from .products import apply_packed, parts_of
 from .tensor import QuantizedTensor, Quantizer, wrap_integers
+
+# Whether layers are recorded for ONNX, which has them as float layers between integers.
+records_float_layers: ContextVar[bool] = ContextVar("records_float_layers", default=False)
 
 
 class Settings(NamedTuple):

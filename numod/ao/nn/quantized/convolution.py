@@ -12,6 +12,7 @@ from ....core.quantized import (
     Settings,
     per_tensor_affine,
     quantize_per_tensor,
+    records_float_layers,
     static_convolution,
     static_transposed_convolution,
     uses_integers,
@@ -118,7 +119,9 @@ class _QuantizedConv(QuantizedOutput):
             raise ValueError(f"Input shape must be `(N, C, {sizes})`! Got {tuple(input.shape)}")
 
     def _uses_integers(self, x: QuantizedTensor, weight: QuantizedTensor) -> bool:
-        return uses_integers(x, weight) and not isinstance(self.padding, str)
+        is_plain = len(self.kernel_size) == 2 and self.padding_mode == "zeros"  # which ONNX exports recognize
+        is_fitting = not isinstance(self.padding, str) and (is_plain or not records_float_layers.get())
+        return is_fitting and uses_integers(x, weight)
 
     def _by_integers(self, x: QuantizedTensor, weight: QuantizedTensor, bias: Tensor | None, out: Quantizer) -> Tensor:
         """The convolution with the channels innermost."""
@@ -159,7 +162,7 @@ class _QuantizedConv(QuantizedOutput):
 class _QuantizedConvTranspose(_QuantizedConv):
     def _uses_integers(self, x: QuantizedTensor, weight: QuantizedTensor) -> bool:
         is_fitting = self.groups == 1 or not weight._quantizer.scheme.is_per_channel
-        return is_fitting and uses_integers(x, weight, axis=1)
+        return is_fitting and not records_float_layers.get() and uses_integers(x, weight, axis=1)
 
     def _by_integers(self, x: QuantizedTensor, weight: QuantizedTensor, bias: Tensor | None, out: Quantizer) -> Tensor:
         settings = Settings(self.stride, self.padding, self.dilation, self.groups)
