@@ -36,6 +36,7 @@ _plans: dict[tuple[Op, tuple], Plan] = {}  # plans that defer their launch
 _lock = threading.RLock()
 _bytes = 0  # of results that wait
 _read: list[tuple[weakref.ref, int]] = []  # the other storages that launches use, and their sizes in bytes
+_bytes_read = 0  # the sum of these
 dtypes.on_default_change.append(_plans.clear)  # as the plans of ops: they may be others then
 
 
@@ -114,7 +115,7 @@ def _deferring(plan: Plan, runner: Callable[[Plan, bool], Callable]) -> Callable
     append = runner(waiting, True)
 
     def run(inputs: tuple, *targets: tuple[Tensor, ...]) -> object:
-        global _bytes
+        global _bytes, _bytes_read
         used = [x._storage for part in (inputs, *targets) for x in part if isinstance(x, Tensor)]
         with _lock:
             if not all(map(_may_hide, used)) or any(map(_overflows, inputs)):
@@ -126,15 +127,23 @@ def _deferring(plan: Plan, runner: Callable[[Plan, bool], Callable]) -> Callable
                 outputs = append(inputs, *targets)
                 results = [] if outputs is None else [x._storage for x in _as_tuple(outputs)]
                 _bytes += sum(memory.nbytes() for memory in results)
-                _read.extend((weakref.ref(memory), memory.nbytes()) for memory in used if type(memory) is Storage)
+                first_read = [(weakref.ref(memory), memory.nbytes()) for memory in used if type(memory) is Storage]
+                _read.extend(first_read)
+                _bytes_read += sum(size for _, size in first_read)
                 for memory in (*used, *results):
                     _hide(memory)
-            dead = sum(size for memory, size in _read if memory() is None)  # launches keep the data
-            if _bytes + dead > MOST_BYTES or not background.is_busy():
+            if _is_much() or not background.is_busy():
                 run_all()
         return outputs
 
     return run
+
+
+def _is_much() -> bool:
+    """Whether launches keep more memory than they may: results, and what they read of storages that have died."""
+    return _bytes + _bytes_read > MOST_BYTES and (
+        _bytes + sum(size for memory, size in _read if memory() is None) > MOST_BYTES
+    )
 
 
 def _as_tuple(outputs: Tensor | tuple[Tensor, ...]) -> tuple[Tensor, ...]:
@@ -190,7 +199,7 @@ def length_of(memory: Storage) -> int:
 
 def run_all() -> None:
     """Run the launches that wait. A signal's handler may raise between two of them; the others wait on."""
-    global _bytes
+    global _bytes, _bytes_read
     with _lock:
         build.complete_all()
         while _queue:
@@ -206,7 +215,7 @@ def run_all() -> None:
                 _queue.popleft()
         _plans.clear()
         _read.clear()
-        _bytes = 0
+        _bytes = _bytes_read = 0
         for key, entry in tuple(_hidden.items()):
             memory = entry[0]()
             if memory is not None:

@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     from .compile import Compiled
 
 CHANGE_LIMIT = 8  # calls that change Python in different ways, or additions of state, after which recording stops
-UNFINISHED_LIMIT = 4  # recordings in a row that were not finished, after which recording stops
+UNFINISHED_LIMIT = (
+    4  # recordings in which an optimizer reads an argument, without a version between them, after which recording stops
+)
 _PACKAGE = str(Path(__file__).parent.parent)
 _lazy_scalars_in_places = CallLock()  # recordings that put lazy scalars where other functions may read them
 
@@ -74,7 +76,7 @@ class Variant:
         self.versions = Versions(compiled.settings, recorded, state is not None)
         self.refused = ""  # why nothing more is recorded
         self.changes = _Changes()
-        self.unfinished = 0  # recordings in a row that were not finished
+        self.unfinished = 0  # recordings in which an optimizer reads an argument, since a version was recorded
         self.wrapped, self.excluded = compiled.function, frozenset()
         for adapter in filter(None, (numbers, state)):
             self.excluded |= adapter.excluded
@@ -208,12 +210,12 @@ class Variant:
             self.unfinished = 0
         elif recording.change is not None:
             self._handle_change(miss.key, recording.change, recording.places)
-        elif not recording.refused:
+        elif recording.rate_is_argument and not recording.refused:
             self._note_unfinished()
         return recording.outputs
 
     def _note_unfinished(self) -> None:
-        """A recording could not be finished, but a later one might be. Stop after many in a row."""
+        """A recording could not be finished, since an optimizer reads an argument. Stop after many in a row."""
         self.unfinished += 1
         if self.unfinished >= UNFINISHED_LIMIT:
             why = (

@@ -467,3 +467,37 @@ def test_a_rate_that_is_an_argument_stops_recording_with_advice() -> None:
     for k in range(4):
         outside(*batch(k))
     assert not outside.refused and outside.versions
+
+
+def test_calls_that_make_state_one_after_the_other_are_recorded_later() -> None:
+    models = [numod.nn.Linear(3, 2) for _ in range(5)]
+    optimizers = [numod.optim.SGD(model.parameters(), lr=0.1, momentum=0.9) for model in models]
+
+    def step(number: int, x: numod.Tensor) -> None:
+        optimizers[number].zero_grad()
+        models[number](x).sum().backward()
+        optimizers[number].step()
+
+    compiled = compiled_natively(step, fullgraph=True)
+    for number in (*range(5), *range(5)):
+        compiled(number, numod.ones(4, 3))
+    assert not compiled.refused and compiled.versions
+
+
+def test_layers_that_are_thawed_one_after_the_other_are_recorded_later() -> None:
+    layers = [numod.nn.Linear(3, 3) for _ in range(5)]
+    model = numod.nn.Sequential(*layers)
+    optimizer = numod.optim.Adam(model.parameters(), lr=0.1)
+    model.requires_grad_(False)
+
+    def step(x: numod.Tensor) -> None:
+        optimizer.zero_grad()
+        model(x).sum().backward()
+        optimizer.step()
+
+    compiled = compiled_natively(step, fullgraph=True)
+    for layer in reversed(layers):
+        layer.requires_grad_(True)
+        compiled(numod.ones(4, 3))
+    compiled(numod.ones(4, 3))
+    assert not compiled.refused and compiled.versions

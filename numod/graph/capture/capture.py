@@ -45,6 +45,7 @@ class Recording:
     change: str | None = None  # a change of Python state that the call made
     places: list[Place] = field(default_factory=list)  # that hold new tensors or numbers
     refused: str = ""  # why no program can repeat the call
+    rate_is_argument: bool = False  # whether an optimizer reads an argument of the call
 
 
 def record(
@@ -103,7 +104,7 @@ def _conclude(call: RecordedCall, results: Any, outputs: Any, name: str, form: F
     recorder, function = call.recorder, call.function
     decisions = recorder.decisions
     if decisions.made_state or decisions.may_succeed_later or decisions.refused:
-        return Recording(outputs, refused=decisions.refused)
+        return Recording(outputs, refused=decisions.refused, rate_is_argument=decisions.rate_is_argument)
     if decisions.failed:
         raise CannotRepeat(
             "compile: the function catches the error of a matrix that could not be factored (LinAlgError), and may "

@@ -14,6 +14,7 @@ class Decisions:
         # whether a later recording may succeed: an input shared memory with a known tensor, or another thread created
         # state meanwhile
         self.may_succeed_later = False
+        self.rate_is_argument = False  # whether an optimizer reads an argument of the call, so that it cannot
         self.failed = False  # whether an operation raised an error (LinAlgError) that depends on the values
         self.made_state = False  # whether an optimizer created its state in the recorded step
 

@@ -148,7 +148,8 @@ class Recorder:
             return
         self.updates.note_tensor(tensor, line())
         inputs = (self.values.storage(value) for value in self.program.inputs)
-        self.decisions.may_succeed_later |= any(storage is tensor._storage for storage in inputs)
+        if any(storage is tensor._storage for storage in inputs):
+            self.decisions.may_succeed_later = self.decisions.rate_is_argument = True
 
     def refuse(self, what: str) -> None:
         """Python reads a value by a method that is not supported."""
