@@ -5,6 +5,8 @@ background threads. So the launch of a new kernel, and those that follow it, wai
 with the next op. A storage that such a launch reads or writes hides its `data` meanwhile: whoever reads this attribute
 (a launch outside of the queue, `numpy()`, `item()`) runs the queue first. So results and their order are the same.
 
+Only with NUMOD_COMPILE_AHEAD=1: an op's time and its errors then appear where a result is read.
+
 Memory that something else than its storage refers to, such as NumPy's views, is not deferred; nor are ops that may
 raise, nor ops while a profiler listens, nor ops of other threads than the main thread.
 """
@@ -194,7 +196,7 @@ def data_of(x: Tensor) -> np.ndarray:
 def length_of(memory: Storage) -> int:
     """The number of elements of a storage, whose data may be hidden."""
     with _lock:
-        return len(_data(memory))
+        return _data(memory).size
 
 
 def run_all() -> None:

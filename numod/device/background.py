@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 
+from .. import config
 from . import phases, progress, room
 from .target import code_generator
 
@@ -55,8 +56,10 @@ def lockless() -> tuple[tuple[object, str, object], ...]:
 
 
 def suits() -> bool:
-    """Whether kernels can be compiled ahead: there is a processor besides the caller's, and room for threads."""
-    return _processors() > 1 and room.address_limit() is None
+    """Whether eager kernels are compiled ahead: the user wants it, there is a processor besides the caller's, and room
+    for threads.
+    """
+    return config.compiles_ahead() and _processors() > 1 and room.address_limit() is None
 
 
 def _processors() -> int:

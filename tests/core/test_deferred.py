@@ -294,3 +294,18 @@ def test_a_process_without_a_cache_compiles_ahead(end: str) -> None:
         [sys.executable, "-c", COLD + end], env={**os.environ, "NUMOD_CACHE_DIR": ""}, capture_output=True, text=True
     )
     assert (finished.returncode, finished.stderr) == (0, "")
+
+
+DEFAULT = """
+import numod
+from numod.core import deferred
+x = numod.tensor([1.0, -2.0])
+y = x.relu() + x.tanh()
+assert not deferred._queue and not deferred._hidden
+"""
+
+
+def test_launches_do_not_wait_by_default() -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "NUMOD_COMPILE_AHEAD"}
+    finished = subprocess.run([sys.executable, "-c", DEFAULT], env={**environment, "NUMOD_CACHE_DIR": ""})
+    assert finished.returncode == 0
