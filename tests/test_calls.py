@@ -42,7 +42,9 @@ def _bound_in_functions(tree: ast.Module) -> set[str]:
 
 
 def _imported_in_functions(tree: ast.Module, module: types.ModuleType) -> dict[str, object]:
-    package = module.__name__ if hasattr(module, "__path__") else module.__name__.rpartition(".")[0]
+    # PyTorch's paths below a file give it a `__path__`, which makes it no folder
+    is_folder = Path(module.__file__).name == "__init__.py"
+    package = module.__name__ if is_folder else module.__name__.rpartition(".")[0]
     imported = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.level and node not in tree.body:

@@ -20,6 +20,7 @@ from numod.core import deferred
 from numod.device import background, storage
 from numod.graph.passes.sparsity import is_faster
 from numod.kernel import build
+from numod.ops.op import _forget_plans as forget_plans
 
 
 @pytest.fixture(autouse=True)
@@ -29,6 +30,8 @@ def waiting(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(background, "suits", lambda: True)
     monkeypatch.setattr(background, "is_busy", lambda: True)
     monkeypatch.setattr(storage, "addressed", False)
+    monkeypatch.setattr(build, "listeners", [])
+    forget_plans()  # of other tests: an op with a plan launches at once
     yield
     deferred.run_all()
 
@@ -280,6 +283,7 @@ COLD = """
 import numod
 from numod.device import background
 from numod.kernel import build
+from numod.ops.op import _forget_plans as forget_plans
 background.suits = background.is_busy = lambda: True
 x = numod.tensor([1.0, -2.0])
 y = x.relu() + x.tanh() * x.exp()
