@@ -140,7 +140,7 @@ class Machine:
             patch.setattr(cuda_memory.Driver, "array", lent)
             patch.setattr(cuda_memory.Pool, "give_back", given_back)
             patch.setattr(build, "_built", {})
-            known = [cuda.driver, cuda.pool, cuda.reports, cuda.identity, bind._built]
+            known = [cuda.driver, cuda.pool, cuda.reports, cuda.identity, bind._kernel]
             for function in known:
                 function.cache_clear()
             yield self

@@ -30,7 +30,7 @@ Runs Resample Roll Sample ScatterReduce Searchsorted Select Softmax Sort Stack S
 Update Scatter""".split()
 COMPOSED = "Attention AttentionGradient Layer LinearGradient".split()  # of the ops above, where they are not on the CPU
 # chosen for tensors there
-CPU = """ByteLinear DynamicLayer DynamicLinear Nll NllGradient PackByteFilters PackBytes PackColumns PackSparse
+CPU = """ByteLinear CompressedByteLinear CompressedLinear DynamicLayer DynamicLinear Nll NllGradient PackByteFilters PackBytes PackColumns PackSparse
 PackedByteConvolution PackedByteLinear PackedDynamicLinear PackedLinear PackedMatmul SparseLinear WinogradConvolution
 WinogradWeight""".split()
 ALWAYS = "Move View ViewAsDtype Fused Closed".split()  # no kernel of their own

@@ -74,9 +74,9 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(cuda, "launch_on", lambda kernel, shape: kernel)
     monkeypatch.setattr(cuda, "empty", lambda count, dtype: np.empty(count, dtype))
     monkeypatch.setattr(build, "_built", {})
-    bind._built.cache_clear()
+    bind._kernel.cache_clear()
     yield texts
-    bind._built.cache_clear()
+    bind._kernel.cache_clear()
     cuda.identity.cache_clear()
 
 
