@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 
 from numpy import empty
 
@@ -97,7 +97,8 @@ def apply(op: Op, inputs: tuple, attributes: tuple = ()) -> Tensor | tuple[Tenso
             plan.run = viewer(plan)
             op.remember(key, plan)
         else:
-            plan = deferred.planned(op, key, lambda: op.plan(key[1:], attributes), launcher)
+            # `partial`, since a lambda makes `op`, `attributes` and `key` cells, which slows down every call
+            plan = deferred.planned(op, key, partial(op.plan, key[1:], attributes), launcher)
     try:
         result = plan.run(inputs)
     except OverflowError:
@@ -216,14 +217,8 @@ def apply_into(op: Op, inputs: tuple, targets: tuple[Tensor, ...], attributes: t
         _watch_writes(targets)
     target_positions = (target_position,)
     if not no_overlap:
-        target_positions = tuple([_position_of(target, inputs) for target in targets])
-        is_pointwise = isinstance(op, (Pointwise, OverComplex))
-        inputs = tuple(
-            [
-                input if k in target_positions else _without_overlap(input, targets, is_pointwise)
-                for k, input in enumerate(inputs)
-            ]
-        )
+        target_positions = _positions_of(targets, inputs)
+        inputs = _without_overlaps(op, inputs, targets, target_positions)
         layouts = [input._layout if isinstance(input, Tensor) else input.__class__ for input in inputs]
     key = (
         (attributes, target_positions, target._layout, *layouts)
@@ -251,13 +246,8 @@ def apply_into(op: Op, inputs: tuple, targets: tuple[Tensor, ...], attributes: t
             plan = extensions.plan_batched_into(op, (*layouts, *into), attributes)
             op.remember(key, plan)
         else:
-            separate = tuple([position is None for position in target_positions])
-
-            def writer(plan: Plan, hidden: bool) -> Callable:
-                make = launcher_factory(plan.kinds, 0, len(plan.constants), False, separate, hidden)
-                return make(plan.launch, *plan.constants)
-
-            plan = deferred.planned(op, key, lambda: op.plan(layouts, attributes, into, target_positions), writer)
+            make = partial(op.plan, layouts, attributes, into, target_positions)
+            plan = deferred.planned(op, key, make, partial(_writer, target_positions))
     node = None
     if (
         requires_grad
@@ -277,6 +267,12 @@ def apply_into(op: Op, inputs: tuple, targets: tuple[Tensor, ...], attributes: t
         extensions.attach(node, target)
     if listeners:
         notify_listeners(op, inputs, attributes, targets, True)
+
+
+def _writer(target_positions: tuple, plan: Plan, hidden: bool) -> Callable:
+    """The function that launches the kernel of a write; `hidden`: see `launcher_factory`."""
+    separate = tuple([position is None for position in target_positions])
+    return launcher_factory(plan.kinds, 0, len(plan.constants), False, separate, hidden)(plan.launch, *plan.constants)
 
 
 def _watch_writes(targets: tuple[Tensor, ...]) -> None:
@@ -446,6 +442,11 @@ def viewer(plan: Plan) -> Callable:
     return run
 
 
+def _positions_of(targets: tuple[Tensor, ...], inputs: tuple) -> tuple[int | None, ...]:
+    """The index of the input that covers the memory of a target, for each target."""
+    return tuple([_position_of(target, inputs) for target in targets])
+
+
 def _position_of(target: Tensor, inputs: tuple) -> int | None:
     """The index of the input that covers exactly the memory of `target`."""
     for k, input in enumerate(inputs):
@@ -459,6 +460,19 @@ def _position_of(target: Tensor, inputs: tuple) -> int | None:
         ):
             return k
     return None
+
+
+def _without_overlaps(
+    op: Op, inputs: tuple, targets: tuple[Tensor, ...], target_positions: tuple[int | None, ...]
+) -> tuple:
+    """The inputs, those copied that overlap a target without being one."""
+    is_pointwise = isinstance(op, (Pointwise, OverComplex))
+    return tuple(
+        [
+            input if k in target_positions else _without_overlap(input, targets, is_pointwise)
+            for k, input in enumerate(inputs)
+        ]
+    )
 
 
 def _without_overlap(value: object, targets: tuple[Tensor, ...], may_be_target: bool) -> object:
