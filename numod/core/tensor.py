@@ -93,6 +93,7 @@ class Tensor(TensorBase):
     _unrecorded: bool | str = False
     # increments of the storage's version by assignments to `data`, which are no writes but invalidate saved values
     _unseen = 0
+    _derived: dict | None = None  # values computed of its data, by `derived`
     _version_counter: DataVersionCounter | None = None  # the version counter of a tensor returned by `.data`
     __array_priority__ = 1000  # so that NumPy leaves `array + tensor` to `Tensor.__radd__`
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...core import Tensor, tensor
+from ...core.derived import number_of
 from ...core.quantized import QuantizedTensor, Quantizer, per_tensor_affine, quantized_linear
 from ...nn import Sequential
 from ...nn.module import Module
@@ -54,14 +55,10 @@ class GraphModule(Module):
         return _rebuild, (type(self)._body, make, tuple(arguments)), *rest
 
     def numbers(self, observer: str) -> tuple[float, int]:
-        """Scale and zero point of a converted model by the observer's name, read again when they were written."""
+        """Scale and zero point of a converted model by the observer's name."""
         name = self._scales[observer]
         scale, zero_point = self._buffers[name], self._buffers[_zero_point(name)]
-        version = scale._version + zero_point._version
-        cached = self._numbers.get(observer)
-        if cached is None or cached[0] != version:
-            cached = self._numbers[observer] = version, scale.item(), int(zero_point.item())
-        return cached[1:]
+        return number_of(scale), int(number_of(zero_point))
 
     def add_numbers(self, observer: str, name: str) -> None:
         """Keep an observer's scale and zero point under PyTorch's names in the state dict."""
@@ -69,14 +66,6 @@ class GraphModule(Module):
         self._scales[observer], self._dtypes[observer] = name, self._modules[observer].dtype
         self.register_buffer(name, tensor(float(scale)))
         self.register_buffer(_zero_point(name), tensor(int(zero_point)))
-        self.numbers(observer)
-
-    def _load_from_state_dict(self, *args: Any) -> None:
-        super()._load_from_state_dict(*args)
-        if self._is_converted:
-            self._numbers.clear()
-            for observer in self._scales:
-                self.numbers(observer)
 
 
 def _zero_point(name: str) -> str:
@@ -101,7 +90,7 @@ def as_graph_module(model: Module, graph: CallGraph) -> GraphModule:
         model._layers = layers
     else:
         object.__setattr__(model, "__class__", graph_class(type(model)))
-    model._graph, model._scales, model._dtypes, model._numbers = graph, {}, {}, {}
+    model._graph, model._scales, model._dtypes = graph, {}, {}
     return model
 
 

@@ -14,9 +14,9 @@ from math import gcd, prod
 from typing import NamedTuple
 
 from ...ops.convolution.int8 import byte_convolution
-from ..listeners import listeners
+from ..derived import derived
 from ..shape.joining import cat, stack
-from ..tensor import Tensor, fields_of
+from ..tensor import Tensor
 from .products import apply_packed, parts_of
 from .tensor import QuantizedTensor, Quantizer, wrap_integers
 
@@ -138,14 +138,10 @@ class _Phase(NamedTuple):
 
 def _filters(weight: QuantizedTensor, groups: int, taps: tuple[tuple[int, int, int], ...]) -> QuantizedTensor:
     """The filters (O, C / groups, *counts) of a phase, computed once for each state of the weight's memory."""
-    fields, integers, quantizer = fields_of(weight), weight._integers, weight._quantizer
-    version, known = fields.get("_phases", (None, {}))
-    if listeners or version != integers._storage.version:
-        known = {}
-    if not listeners:  # a recorded program computes its own
-        fields["_phases"] = integers._storage.version, known
+    quantizer = weight._quantizer
+    known = derived(weight._integers, "phases", dict)
     if (groups, taps) not in known:
-        filters = integers.unflatten(0, (groups, -1)).movedim(2, 1).flatten(0, 1)
+        filters = weight._integers.unflatten(0, (groups, -1)).movedim(2, 1).flatten(0, 1)
         for dim, (first, step, count) in enumerate(taps, 2):
             places = filters.new_tensor([first - step * k for k in range(count)]).long()
             filters = filters.index_select(dim, places)

@@ -6,31 +6,27 @@ sums, which `ops.matmul.int8_linear` scales tile by tile. Weights with zero poin
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from ... import dtypes
-from ...device.storage import Storage
 from ...ops import quantize as rows
 from ...ops.matmul import int8_linear
 from ...ops.matmul.int8 import byte_product
 from ...ops.op import Op, Packing
 from ...ops.sequence import int8_layer
 from ..apply import apply
+from ..derived import data_of, derived
 from ..listeners import listeners
-from ..tensor import DataVersionCounter, Tensor, fields_of
+from ..tensor import Tensor
 from .schemes import per_tensor_affine
-from .tensor import QuantizedTensor, Quantizer, memory_of, wrap_integers
-
-_MOST_REQUANTIZERS = 8  # of a weight: more than its layer has scales and biases
+from .tensor import QuantizedTensor, Quantizer, wrap_integers
 
 
 class WeightParts:
     """What products need of a quantized weight (out, in, ...): integers as a matrix, their sums, the scales.
 
     The matrix is (out, in); of a convolution's weight its columns are ordered by tap, then by channel.
-
-    `requantizers` has the constants of the latest static products, each with the bias and its state.
     """
 
     def __init__(self, weight: QuantizedTensor) -> None:
@@ -44,7 +40,6 @@ class WeightParts:
         self.column_scale = self.scale.expand(self.matrix.shape[0]).contiguous()
         count, channels, *taps = integers.shape if integers.ndim > 2 else (*integers.shape, 1)
         self.filters = self.matrix.reshape(count, *((1,) * (2 - len(taps))), *taps, channels)  # of a convolution
-        self.requantizers: dict[tuple, tuple[Tensor | None, tuple, tuple[Tensor, Tensor]]] = {}
 
     def shift(self, bias: Tensor | None) -> Tensor:
         """The bias as a row of float32, or zeros."""
@@ -52,17 +47,8 @@ class WeightParts:
 
     def requantizer(self, x: Quantizer, bias: Tensor | None, scale: float) -> tuple[Tensor, Tensor]:
         """Offsets (int32) and multipliers of the sums, for a result of this scale."""
-        if listeners:  # a recorded program computes its own
-            return self.new_requantizer(x, bias, scale)
-        key = x.scale, x.zero_point, scale, id(bias)
-        state = () if bias is None else (bias._storage, bias._storage.version, DataVersionCounter.total)
-        cached = self.requantizers.get(key)
-        if cached is None or cached[1] != state:
-            if len(self.requantizers) == _MOST_REQUANTIZERS:
-                del self.requantizers[next(iter(self.requantizers))]
-            # the entry keeps the bias alive, so that no other tensor has its id
-            cached = self.requantizers[key] = bias, state, self.new_requantizer(x, bias, scale)
-        return cached[2]
+        key = "requantizer", x.scale, x.zero_point, scale, id(bias)
+        return derived(self.sums, key, partial(self.new_requantizer, x, bias, scale), bias)
 
     def new_requantizer(self, x: Quantizer, bias: Tensor | None, scale: float) -> tuple[Tensor, Tensor]:
         """Compute the offsets and multipliers that `requantizer` caches."""
@@ -77,18 +63,15 @@ class WeightParts:
     def fitting(self, steps: Tensor, bias: Tensor, scale: float) -> Tensor:
         """The steps of the sums, greater where the bias in steps would leave no room in 32 bits for the products.
 
-        That is where a channel's weights are zero or nearly so: beside the bias its products do not count. The
-        memory decides whether anything is changed, so that programs of other layers have no op more.
+        That is where a channel's weights are zero or nearly so: beside the bias its products do not count. A program
+        decides at each run, since the bias may be written to; in eager mode the memory decides whether ops are needed.
         """
         limit = float(max((1 << 31) - (1 << 17) * self.matrix.shape[1], 1 << 30))
-        least = abs(memory_of(self.scale)).min(initial=1.0) * scale
-        if not abs(memory_of(bias)).max(initial=0.0) > limit * least:
-            return steps
+        if not listeners:
+            least = abs(data_of(self.scale)).min(initial=1.0) * scale
+            if not abs(data_of(bias)).max(initial=0.0) > limit * least:
+                return steps
         return steps.maximum(bias.abs() / limit)
-
-
-# packed weights, by the memory of the weight, each with its state when it was packed
-_packed: WeakKeyDictionary[Storage, tuple[tuple, Tensor]] = WeakKeyDictionary()
 
 
 def apply_packed(op: Op, x: Tensor, weight: Tensor, others: tuple, attributes: tuple) -> Any:
@@ -103,15 +86,9 @@ def apply_packed(op: Op, x: Tensor, weight: Tensor, others: tuple, attributes: t
 
 
 def packed_weight(weight: Tensor, packing: Packing) -> Tensor:
-    """A contiguous weight in its packed form, which is computed once for each state of its memory."""
-    storage = weight._storage
-    if storage.foreign:  # others write to this memory, and do not count it
-        return apply(packing.op, (weight,), packing.attributes)
-    state = storage.version, DataVersionCounter.total, weight._offset, weight._layout, packing.op, packing.attributes
-    known = _packed.get(storage)
-    if known is None or known[0] != state:
-        known = _packed[storage] = state, apply(packing.op, (weight,), packing.attributes)
-    return known[1]
+    """A contiguous weight in its packed form."""
+    key = packing.op, packing.attributes
+    return derived(weight, key, partial(apply, packing.op, (weight,), packing.attributes))
 
 
 def _row(bias: Tensor | None, like: Tensor) -> Tensor:
@@ -129,14 +106,10 @@ def _plain(tensor: Tensor) -> Tensor:
 
 def parts_of(weight: QuantizedTensor) -> WeightParts:
     """The parts of a weight, computed once for each state of its memory."""
-    fields = fields_of(weight)
-    known = fields.get("_parts")
-    version = weight._integers._storage.version
-    if known is None or known[0] != version:
-        known = version, WeightParts(weight)
-        if not listeners:
-            fields["_parts"] = known
-    return known[1]
+    scale = weight._quantizer.scale
+    return derived(
+        weight._integers, "parts", partial(WeightParts, weight), scale if isinstance(scale, Tensor) else None
+    )
 
 
 def uses_integers(x: QuantizedTensor, weight: QuantizedTensor, axis: int = 0) -> bool:

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import partial
 from typing import Any, NoReturn
-
-import numpy as np
 
 from ... import dtypes
 from ...dtypes import QuantizedDtype
@@ -21,6 +19,7 @@ from ...ops import quantize as rows
 from ...ops import table as t
 from .. import overrides
 from ..apply import apply
+from ..derived import data_of, derived
 from ..printing import format_tensor
 from ..tensor import Tensor, fields_of
 from .schemes import qscheme
@@ -44,11 +43,13 @@ class Quantizer:
         """The least and the greatest integer."""
         return dtypes.RANGES[self.dtype.integers]
 
-    @cached_property
+    @property
     def is_symmetric(self) -> bool:
         """Whether all zero points are 0."""
         zero = self.zero_point
-        return not (memory_of(zero).any() if isinstance(zero, Tensor) else zero)
+        if not isinstance(zero, Tensor):
+            return not zero
+        return not derived(zero, "any", partial(_any, zero))
 
     def numbers(self, ndim: int) -> tuple:
         """Scale and zero point for rows over a tensor of `ndim` dimensions."""
@@ -167,9 +168,8 @@ class QuantizedTensor(Tensor):
 QuantizedTensor.recordable = True  # its overrides end in ops on plain tensors
 
 
-def memory_of(tensor: Tensor) -> np.ndarray:
-    """The numbers in a tensor's memory. A read that programs do not record: weights of a program do not change."""
-    return tensor.device.backend.download(tensor._storage.data)
+def _any(tensor: Tensor) -> bool:
+    return bool(data_of(tensor).any())
 
 
 def wrap_integers(integers: Tensor, quantizer: Quantizer) -> QuantizedTensor:

@@ -14,6 +14,7 @@ from ..backend.autograd_executable import Differentiable
 from ..backend.executable import Executable
 from ..backend.section import Form
 from ..guards import cache_key
+from ..guards.data import same_data
 from ..guards.guard import Guard
 from ..guards.inputs import InputConditions
 from ..guards.snapshot import Snapshot
@@ -118,7 +119,8 @@ def _conclude(call: RecordedCall, results: Any, outputs: Any, name: str, form: F
         return Recording(outputs, change=change, places=changed_places(call.before, call.after))
     executable = _compile(call, results, name, form)
     flags = [Guard(name, "{0}()._observe() == {1}", (flag, value)) for name, flag, value in recorder.reads.flags]
-    guards = [*call.guards, *call.gradients.guards, *flags]
+    settings = [same_data(recorder.reads.settings)] if recorder.reads.settings else []
+    guards = [*call.guards, *call.gradients.guards, *flags, *settings]
     snapshot = Snapshot(function, call.roots, guards, call.excluded, call.weak_ids)
     executable.counting = [*snapshot.counting, *modified_by_steps(recorder.updates.schedules)]
     captured_storages = snapshot.storages.union(tensor._storage for tensor in executable.program.held.values())

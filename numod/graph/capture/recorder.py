@@ -151,6 +151,11 @@ class Recorder:
         if any(storage is tensor._storage for storage in inputs):
             self.decisions.may_succeed_later = self.decisions.rate_is_argument = True
 
+    def data_read(self, tensor: Tensor) -> None:
+        """The library reads a setting from a tensor. Each call checks that it is the same, before the run."""
+        inputs = {id(self.values.storage(value)) for value in self.program.inputs}
+        self.reads.data_read(tensor, line(), self.created_storages | inputs)
+
     def refuse(self, what: str) -> None:
         """Python reads a value by a method that is not supported."""
         if not self.updates.are_read:

@@ -34,6 +34,7 @@ class ScalarReads:
         self.lazy_scalars: list = []
         # (name, program that computes the flag, its value): the next calls must find the same values
         self.flags: list[tuple[str, Program, float]] = []
+        self.settings: list[Tensor] = []  # whose data the library has read: the next calls must find the same
         self._flag: Tensor | None = None  # the flag whose value is read next
 
     def lazy_scalar(
@@ -74,6 +75,13 @@ class ScalarReads:
         """Whether the library reads the value of a tensor because Python branches on it as a flag."""
         flag, self._flag = self._flag, None
         return flag is tensor
+
+    def data_read(self, tensor: Tensor, where: str, variable: set[int]) -> None:
+        """The library reads the data of a tensor, which is refused for `variable` storages and for written ones."""
+        if id(tensor._storage) in variable | written_storages(self.program, self.values):
+            self.decisions.refuse_read("a layer", where)
+        elif not any(tensor is setting for setting in self.settings):
+            self.settings.append(tensor)
 
     def _flag_program(self, result: Value) -> Program | None:
         """A program that computes a value from small tensors that existed before and are not written to; or None.

@@ -46,7 +46,7 @@ def test_each_call_adds_its_bias(kind):
     for k in range(20):
         bias = torch.tensor([k / 10, -k / 10])  # the next one may get the id of this one
         assert (product(bias).dequantize() - expected(kind, weight, bias)).abs().max() < 0.026
-    assert len(parts_of(weight).requantizers) <= 8
+    assert len(parts_of(weight).sums._derived) <= 8
 
 
 @pytest.mark.parametrize("kind", ["linear", "conv2d"])
@@ -59,7 +59,7 @@ def test_a_change_of_the_bias_counts(kind):
     bias.data = torch.tensor([0.5, 0.25])
     assert (product(bias).dequantize() - expected(kind, weight, bias)).abs().max() < 0.026
     before = product(bias)
-    assert len(parts_of(weight).requantizers) == 1 and product(bias).int_repr().equal(before.int_repr())
+    assert len(parts_of(weight).sums._derived) == 1 and product(bias).int_repr().equal(before.int_repr())
 
 
 def test_a_program_adds_its_bias():

@@ -7,6 +7,7 @@ from typing import Any
 from .... import dtypes
 from .... import nn
 from ....core import Tensor, tensor
+from ....core.derived import number_of
 from ....core.quantized import QuantizedTensor, quantize_per_channel, quantize_per_tensor
 from ....nn import functional as F
 from ....nn.module import Module
@@ -25,28 +26,18 @@ class Quantize(Module):
         self.register_buffer("scale", tensor([float(scale)], dtype=dtypes.float32))
         self.register_buffer("zero_point", tensor([int(zero_point)], dtype=dtypes.int64))
         self.dtype = dtype
-        self._numbers: tuple[int, float, int] | None = None
 
     def _parameters_as_numbers(self) -> tuple[float, int]:
-        """Scale and zero point, read again when the buffers were written."""
-        version = self.scale._version + self.zero_point._version
-        if self._numbers is None or self._numbers[0] != version:
-            self._numbers = version, self.scale.item(), int(self.zero_point.item())
-        return self._numbers[1:]
+        """Scale and zero point."""
+        return number_of(self.scale), int(number_of(self.zero_point))
 
     def forward(self, X: Tensor) -> Tensor:
         return quantize_per_tensor(X, *self._parameters_as_numbers(), self.dtype)
 
-    def _load_from_state_dict(self, *args: Any) -> None:
-        super()._load_from_state_dict(*args)
-        self._numbers = None
-
     @staticmethod
     def from_float(mod: Module, use_precomputed_fake_quant: bool = False) -> Quantize:
         """The layer with the scale of an observed QuantStub."""
-        result = Quantize(*observed(mod), mod.activation_post_process.dtype)
-        result._parameters_as_numbers()
-        return result
+        return Quantize(*observed(mod), mod.activation_post_process.dtype)
 
     def extra_repr(self) -> str:
         return f"scale={self.scale}, zero_point={self.zero_point}, dtype={self.dtype}"
