@@ -14,7 +14,7 @@ import pytest
 import numod
 from numod import dtypes
 from numod.device import cuda_tensor_cores, cuda_vectors
-from numod.kernel import block, build, emit, folds, scalar, tensor_cores, writer
+from numod.kernel import block, block_products, build, emit, folds, scalar, tensor_cores, writer
 from numod.kernel.expression import Symbol, as_expression
 from numod.ops.matmul import tiled
 from numod.ops import table
@@ -152,8 +152,15 @@ def test_products_of_blocks(tile: block.Tile) -> None:
     # what a product's texts name by agreement (`block.Operand`, `block.Product`)
     shared = {"o", "k", "i", "k_shift", "value", "batch"}
     for product in (
-        block.matrices("inner", "outer", "int32", tile),
-        *(make(sizes) for make in (block.convolution, block.convolution_input, block.convolution_weight)),
+        block_products.matrices("inner", "outer", "int32", tile),
+        *(
+            make(sizes)
+            for make in (
+                block_products.convolution,
+                block_products.convolution_input,
+                block_products.convolution_weight,
+            )
+        ),
     ):
         counts = Counter()
         for lines in (product.batch, product.lines, block.assignments(product.column)):

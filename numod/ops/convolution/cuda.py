@@ -9,7 +9,7 @@ from collections.abc import Callable
 from math import prod
 
 from ...device import Layout
-from ...kernel import bind, block, tensor_cores
+from ...kernel import bind, block, block_products, tensor_cores
 from ...kernel.library.direct import Geometry
 from ..matmul.split_k import FULL_GPU_BLOCKS, divisor, launch_in_parts
 
@@ -45,7 +45,7 @@ def block_launcher(name: str, out: Layout, numbers: Geometry) -> tuple[Callable,
     constants = (parts * groups, rows, columns, inner, *numbers)
     storage, result_storage = out.storage.name, (out.storage if parts == 1 else out.dtype.compute.storage).name
     signature = bind.signature(storage, storage, result_storage, numbers=len(constants))
-    source = block.source(getattr(block, name)(numbers._asdict()), tile, storage, rounded=parts == 1)
+    source = block.source(getattr(block_products, name)(numbers._asdict()), tile, storage, rounded=parts == 1)
     blocks = block.tiles(tile, parts * groups, rows, columns), tile.threads
     run = bind.launcher(
         out.device,

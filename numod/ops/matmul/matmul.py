@@ -16,7 +16,7 @@ import numpy as np
 from ... import dtypes
 from ...device import Layout
 from ...device.layout import layout
-from ...kernel import bind, block, build, emit, tensor_cores
+from ...kernel import bind, block, block_products, build, emit, tensor_cores
 from ...kernel.any_size import for_all_sizes
 from ...kernel.language import int64, parallel_range, uintp
 from ...kernel.specialize import specialized
@@ -121,7 +121,7 @@ def _gpu_product(
         runs * run + sizes[-1] * step + down * factor.strides[-2] + across * factor.strides[-1]
         for run, step, down, across, factor in ends
     )
-    product = block.matrices(*orders, "int32" if limit < block.OFFSET32_LIMIT else "int64", tile)
+    product = block_products.matrices(*orders, "int32" if limit < block.OFFSET32_LIMIT else "int64", tile)
     source = block.source(product, tile, number, rounded=parts == 1)
     run = bind.launcher(
         a.device, f"{name}_blocks", source, signature, a.dtype, batches * rows * columns * inner // 4, blocks=blocks
