@@ -38,6 +38,7 @@ def zero(value: int) -> np.ndarray:
 QUANTIZED = [u8(3, 4), scale(0.1), zero(100)]
 NORMED = [floats(2, 3, 8), floats(2, 3, 8), floats(8), floats(8)]
 SELF = [floats(2, 5, 8), floats(8, 24), floats(24)]
+ORDER = (np.arange(64) * 5 % 7 % 2).astype(np.int32)  # the block of each row
 CASES = {  # operator and what sets it apart: inputs, attributes, number of outputs
     "FusedMatMul": ([floats(2, 3, 4), floats(2, 5, 4)], {"alpha": 0.5, "transB": 1}, 1),
     "FusedGemm": ([floats(3, 4), floats(4, 5), floats(5)], {"activation": "Relu"}, 1),
@@ -96,6 +97,31 @@ CASES = {  # operator and what sets it apart: inputs, attributes, number of outp
     "QLinearConcat": ([scale(0.2), zero(3), *QUANTIZED, u8(3, 4), scale(0.2), zero(5)], {"axis": 1}, 1),
     "QLinearGlobalAveragePool": ([u8(1, 2, 4, 4), scale(0.1), zero(10), scale(0.1), zero(9)], {}, 1),
     "QLinearAveragePool": ([u8(1, 2, 4, 4), scale(0.1), zero(10), scale(0.1), zero(9)], {"kernel_shape": [2, 2]}, 1),
+    "MatMulNBits order": (
+        [floats(3, 64), u8(6, 2, 16), floats(6, 2), None, ORDER],
+        {"K": 64, "N": 6, "bits": 4, "block_size": 32},
+        1,
+    ),
+    "MatMulNBits order, zeros": (
+        [floats(3, 40), u8(6, 2, 16), floats(6, 2), floats(6, 2, seed=1), ORDER[:40]],
+        {"K": 40, "N": 6, "bits": 4, "block_size": 32},
+        1,
+    ),
+    "QLinearAveragePool last": (
+        [u8(2, 5, 7, 3), scale(0.05), zero(3), scale(0.07), zero(5)],
+        {"kernel_shape": [3, 2], "strides": [2, 1], "pads": [1, 0, 1, 1], "channels_last": 1},
+        1,
+    ),
+    "QLinearAveragePool last, padding counts": (
+        [u8(2, 5, 7, 3), scale(0.05), zero(3), scale(0.07), zero(5)],
+        {"kernel_shape": [3, 2], "pads": [1, 0, 1, 1], "count_include_pad": 1, "ceil_mode": 1, "channels_last": 1},
+        1,
+    ),
+    "QLinearAveragePool last, 1-d": (
+        [u8(2, 9, 3), scale(0.05), zero(3), scale(0.07), zero(5)],
+        {"kernel_shape": [3], "channels_last": 1},
+        1,
+    ),
 }
 
 
@@ -142,3 +168,24 @@ def test_an_operator_gives_what_onnx_runtime_gives(name: str) -> None:
             assert result.detach().numpy().dtype == expected.dtype
             error = np.abs(result.detach().numpy().astype(np.float64) - expected.astype(np.float64)).max()
             assert error <= (1 if integers else 0.02 if kind == "DynamicQuantizeLSTM" else 1e-4)
+
+
+@pytest.mark.parametrize(
+    ("bits", "zeros", "what"),
+    [(2, None, "weights of 2 bits"), (8, None, "weights of 8 bits"), (4, u8(6, 1), "zero points packed as uint8")],
+)
+def test_an_order_of_rows_that_onnx_runtime_does_not_define_is_refused(bits, zeros, what) -> None:
+    sizes = {"K": 64, "N": 6, "bits": bits, "block_size": 32}
+    values = [u8(6, 2, 4 * bits), floats(6, 2), *([] if zeros is None else [zeros]), ORDER]
+    names = ["weight", "scales", *([] if zeros is None else ["zeros"]), "order"]
+    inputs = ["x", "weight", "scales", "" if zeros is None else "zeros", "order"]
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("MatMulNBits", inputs, ["out"], domain="com.microsoft", **sizes)],
+        "graph",
+        [onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, (3, 64))],
+        [onnx.helper.make_tensor_value_info("out", onnx.TensorProto.FLOAT, None)],
+        [onnx.numpy_helper.from_array(value, name) for value, name in zip(values, names)],
+    )
+    opsets = [onnx.helper.make_opsetid("", 17), onnx.helper.make_opsetid("com.microsoft", 1)]
+    with pytest.raises(NotImplementedError, match=f"g_idx.*got {what}.*symmetrically"):
+        numod.onnx.load(onnx.helper.make_model(graph, opset_imports=opsets))(numod.zeros(3, 64))

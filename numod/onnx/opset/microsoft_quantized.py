@@ -29,21 +29,29 @@ def matmul_n_bits(
     bits: int = 4,
     block_size: int,
 ) -> Tensor:
-    """x W, where W (K, N) is stored as (N, blocks, bytes), several numbers to a byte, with a scale per block."""
-    if bits not in (2, 4, 8) or order is not None:
+    """x W, where W (K, N) is stored as (N, blocks, bytes), several numbers to a byte, with a scale per block.
+
+    With `order` (g_idx), row k of W has the scale and the zero point of block `order[k]`.
+    """
+    if bits not in (2, 4, 8):
+        raise NotImplementedError(f"expected weights of 2, 4 or 8 bits, got {bits}; quantize again to one of these")
+    if order is not None and (bits != 4 or (zero_points is not None and zero_points.dtype is numod.uint8)):
+        what = f"weights of {bits} bits" if bits != 4 else "zero points packed as uint8"
         raise NotImplementedError(
-            f"weights of {bits} bits or in another order (g_idx); quantize to 2, 4 or 8 bits without g_idx"
+            f"rows in another order (g_idx) need weights of 4 bits, and zero points as floats or none; got {what}, for "
+            "which ONNX Runtime defines no result. Quantize without g_idx (act_order), or symmetrically"
         )
     blocks = -(-K // block_size)
-    numbers = _unpacked(weight.reshape(N, -1), bits)[:, : blocks * block_size].reshape(N, blocks, block_size)
+    numbers = _unpacked(weight.reshape(N, -1), bits)[:, :K]
+    block_of = numod.arange(K) // block_size if order is None else order.reshape(-1)[:K].long()
     if zero_points is None:
         zeros: Tensor | float = float(2 ** (bits - 1))
     elif zero_points.dtype is numod.uint8:
-        zeros = _unpacked(zero_points.reshape(N, -1), bits)[:, :blocks].unsqueeze(-1).to(scales.dtype)
+        zeros = _unpacked(zero_points.reshape(N, -1), bits)[:, block_of].to(scales.dtype)
     else:
-        zeros = zero_points.reshape(N, blocks, 1)
-    dense = (numbers.to(scales.dtype) - zeros) * scales.reshape(N, blocks, 1)
-    return F.linear(x, dense.reshape(N, -1)[:, :K].to(x.dtype), bias)
+        zeros = zero_points.reshape(N, blocks)[:, block_of]
+    dense = (numbers.to(scales.dtype) - zeros) * scales.reshape(N, blocks)[:, block_of]
+    return F.linear(x, dense.to(x.dtype), bias)
 
 
 def _unpacked(packed: Tensor, bits: int) -> Tensor:
@@ -251,10 +259,9 @@ def qlinear_average_pool(
     strides: list[int] | None = None,
 ) -> Tensor:
     """Means of windows of quantized numbers."""
-    if channels_last:
-        raise NotImplementedError("channels_last; export the model with channels after the batch")
+    values = dequantize_linear(x, x_scale, x_zero)
     out = average_pool(
-        dequantize_linear(x, x_scale, x_zero),
+        values.movedim(-1, 1) if channels_last else values,
         auto_pad=auto_pad,
         ceil_mode=ceil_mode,
         count_include_pad=count_include_pad,
@@ -262,7 +269,7 @@ def qlinear_average_pool(
         pads=pads,
         strides=strides,
     )
-    return quantize_linear(out, scale, zero)
+    return quantize_linear(out.movedim(1, -1) if channels_last else out, scale, zero)
 
 
 @operator("QLinearWhere", domain=MICROSOFT, state="a_scale a_zero b_scale b_zero scale zero")

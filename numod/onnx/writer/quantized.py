@@ -256,10 +256,16 @@ def static_linear(translation: Translation, call: Call) -> StaticLayer | None:
 
 
 def _scales(translation: Translation, multiplier: Any) -> tuple[Call, Call] | tuple[None, None]:
-    """The steps (multiplier = steps / scale of the result, steps = scale of the weight * scale of x)."""
+    """The steps (multiplier = steps / scale of the result, steps = scale of the weight * scale of x).
+
+    Steps that are greater for a large bias (`WeightParts.fitting`) have the same products.
+    """
     ratio = made_by(translation, _source(translation, multiplier, "expand", "as_strided", *_MOVES), "div")
-    steps = None if ratio is None else made_by(translation, ratio.inputs[0], "mul")
-    if ratio is None or steps is None:
+    if ratio is None:
+        return None, None
+    greater = made_by(translation, ratio.inputs[0], "maximum")
+    steps = made_by(translation, ratio.inputs[0] if greater is None else greater.inputs[0], "mul")
+    if steps is None:
         return None, None
     return (ratio, steps) if isinstance(ratio.inputs[1], float) and isinstance(steps.inputs[1], float) else (None, None)
 
