@@ -68,8 +68,8 @@ def _compressed(program: Program, measured: bool, known: dict[tuple, list[Tensor
 
 
 def _hold(program: Program, tensor: Tensor) -> Value:
-    value = Value(1 + max(layout.number for layout in program.layouts))
-    program.held[value], program.layouts[value] = tensor, tensor._layout
+    value = program.new_value(tensor._layout)
+    program.held[value] = tensor
     return value
 
 

@@ -54,6 +54,10 @@ def check(cases: dict[str, Callable], tolerance: float) -> None:
     import torch
     import torch.distributed as reference
 
+    # before the group: its functions have the default group of the time of import as a default argument, so that the
+    # group outlives destroy_process_group, and its threads sometimes end the process by std::terminate
+    import torch.distributed.nn
+
     torch.set_num_threads(1)
     path = [tempfile.mktemp(prefix="beside-torch-")]
     dist.broadcast_object_list(path, 0)

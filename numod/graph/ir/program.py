@@ -74,6 +74,12 @@ class Program:
                     f"{received}; trace again"
                 )
 
+    def new_value(self, layout: Layout) -> Value:
+        """A value of this layout that the program does not have yet."""
+        value = Value(1 + max(value.number for value in self.layouts))
+        self.layouts[value] = layout
+        return value
+
     def __str__(self) -> str:
         """The program as text, one line per step, with positions in the user's code."""
         from ..report.program_text import text  # here, so that `import numod` does not load it

@@ -117,9 +117,9 @@ class _Folding:
 
     def _emit(self, op: Op, inputs: tuple, attributes: tuple, location: str) -> Value:
         """Append a step and return its result."""
-        result = Value(1 + max(value.number for value in self.program.layouts))
-        step = Step(op, inputs, attributes, (result,), False, location)
-        self.program.layouts[result] = op.prepare(prepare_arguments(step, self.program.layouts), attributes).layout
+        step = Step(op, inputs, attributes, (), False, location)
+        layout = op.prepare(prepare_arguments(step, self.program.layouts), attributes).layout
+        step.results = (result := self.program.new_value(layout),)
         if self.constants.issuperset(accessed_values(step)):
             self.constants.add(result)
         self._append(step)

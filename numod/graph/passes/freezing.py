@@ -166,8 +166,8 @@ def _with_packed_weights(program: Program, sparsity: bool, portable: bool = Fals
         if packing is not None and allowed and step.inputs[packing.position] in constants:
             key = packing.op, packing.attributes, step.inputs[packing.position]
             if key not in packed:
-                packed[key] = value = Value(max(layout.number for layout in program.layouts) + 1)
-                program.layouts[value] = packing.op.prepare((program.layouts[key[2]],), packing.attributes).layout
+                layout = packing.op.prepare((program.layouts[key[2]],), packing.attributes).layout
+                packed[key] = value = program.new_value(layout)
                 steps.append(Step(packing.op, key[2:], packing.attributes, (value,), False, step.location))
             step = Step(
                 packing.product, (*step.inputs, packed[key]), step.attributes, step.results, False, step.location

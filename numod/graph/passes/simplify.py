@@ -37,7 +37,7 @@ def out_of_place(program: Program) -> Program:
     )
     names: dict[Value, Value] = {}
     steps: list[Step | Check] = []
-    layouts = dict(program.layouts)
+    result = copied(program, steps)  # for the layouts of new values; its outputs are renamed at the end
     viewed: set[Value] = set()
     for position, step in enumerate(program.steps):
         target = (
@@ -46,17 +46,13 @@ def out_of_place(program: Program) -> Program:
         step = renamed(step, names)
         is_local = target is not None and effects.root[target] == target and target not in program.held
         if is_local and not (target in viewed and last_view.get(target, -1) >= position):
-            if _planned(step, layouts) is layouts[target]:
-                renamed_target = Value(max(layout.number for layout in layouts) + 1)
-                layouts[renamed_target] = layouts[target]
-                names[target] = renamed_target
-                step = Step(step.op, step.inputs, step.attributes, (renamed_target,), False, step.location)
+            if _planned(step, result.layouts) is result.layouts[target]:
+                names[target] = result.new_value(result.layouts[target])
+                step = Step(step.op, step.inputs, step.attributes, (names[target],), False, step.location)
         elif isinstance(step, Step) and not step.in_place and step.op.is_view:
             viewed.add(effects.root[program.steps[position].results[0]])
         steps.append(step)
-    result = copied(program, steps, names)
-    result.layouts = layouts
-    return result
+    return copied(result, steps, names)
 
 
 def _planned(step: Step, layouts: dict[Value, Layout]) -> Layout | None:
