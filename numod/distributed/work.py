@@ -15,7 +15,7 @@ from .errors import DistBackendError
 if TYPE_CHECKING:
     from .group import ProcessGroup
 
-_SPINS = 2000  # tests before the processor is given to others: about 0.2 ms
+_SPINS = 50  # tests before the processor is given to others, which a late rank may need
 _yield = getattr(os, "sched_yield", lambda: time.sleep(0))
 
 
