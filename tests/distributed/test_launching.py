@@ -90,11 +90,11 @@ def test_ranks_have_torchruns_environment_and_their_share_of_cores(program) -> N
         ("early", "ValueError: before the group"),
         ("raise", "ValueError: in the loop"),
         ("exit", "the ranks ended with exit code 7"),
-        ("leave", "all_reduce on rank 0 of [0, 1] cannot complete after"),
+        ("leave", "all_reduce on rank 0 of [0, 1]: cannot complete after"),
         ("quit", "the ranks ended with exit code 5"),
         ("crash", "Segmentation fault"),
         ("kill", "Killed"),
-        ("hang", "all_reduce on rank 0 of [0, 1] timed out after"),
+        ("hang", "all_reduce on rank 0 of [0, 1]: Timed out after"),
     ],
 )
 def test_a_rank_that_fails_ends_all(program, how, text) -> None:
