@@ -27,7 +27,7 @@ from .reduce_op import ReduceOp
 from .work import Work, complete
 
 _REMEMBERED = 1000  # calls that a group caches; when it is full, the cache is cleared
-_TESTS = 100  # about 10 us, in which a small all_reduce ends without the checks of `complete`
+_TESTS = 50  # about 5 us, in which a small all_reduce ends without the checks of `complete`
 _tokens = itertools.count()
 _begun: dict[int, tuple] = {}  # requests of recorded collectives that have begun and are not yet waited for
 

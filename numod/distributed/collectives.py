@@ -295,7 +295,7 @@ def all_reduce_coalesced(
     """`all_reduce` of several tensors of one dtype, as one collective."""
     check_tensors(tensors, "tensors")
     check_same_dtype(*tensors)
-    checked(op, tensors[0].dtype, "all_reduce_coalesced")
+    checked(op, tensors[0].dtype, "all_reduce")
     if (group := member_group(group, "all_reduce_coalesced")) is None:
         return None
     whole, counts = _joined(tensors), [tensor.numel() for tensor in tensors]

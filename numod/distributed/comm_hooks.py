@@ -113,7 +113,8 @@ BUILTIN = {BuiltinCommHookType.ALLREDUCE: allreduce_hook, BuiltinCommHookType.FP
 
 
 def __getattr__(name: str) -> object:
-    """PyTorch's module `powerSGD_hook`. It builds on this one, so that it is imported when it is asked for."""
-    if name != "powerSGD_hook":
+    """PyTorch's modules of other hooks. They build on this one, so that they are imported when they are asked for."""
+    homes = {"powerSGD_hook": ".power_sgd", "post_localSGD_hook": ".local_sgd"}
+    if name not in homes:
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
-    return import_module(".power_sgd", __package__)
+    return import_module(homes[name], __package__)

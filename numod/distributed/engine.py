@@ -89,8 +89,8 @@ def world() -> MpiCommunicator | SingleCommunicator:
     if communicator.size == 1:
         raise RuntimeError(
             f"numod.distributed: the launcher started {launched_size()} ranks, but mpi4py's MPI library sees one. "
-            "mpiexec and the library are of different MPIs: use the mpiexec beside this Python, or "
-            "`python -m numod.distributed.run`, which does"
+            "The launcher and the library are of different MPIs: use the mpiexec beside this Python, or "
+            "`python -m numod.distributed.run`, which does; of Slurm `srun --mpi=pmi2`, with the library of the wheel"
         )
     return MpiCommunicator(communicator)
 

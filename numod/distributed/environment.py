@@ -16,12 +16,23 @@ _NAMES = (
 
 def position_in_job() -> tuple[int, int, int, int]:
     """(rank, ranks, rank on this machine, ranks on this machine) of this process; (0, 1, 0, 1) without a launcher."""
+    environment = os.environ
     for rank, size, local, local_size in _NAMES:
-        if rank in os.environ and size in os.environ:
-            of_machine = os.environ.get(local_size, os.environ[size]).partition("(")[0]  # Slurm writes 2(x3)
-            numbers = (os.environ[rank], os.environ[size], os.environ.get(local, os.environ[rank]), of_machine)
-            return tuple(map(int, numbers))
+        if rank in environment and size in environment:
+            if local not in environment and environment[size] == environment.get("SLURM_STEP_NUM_TASKS"):
+                local, local_size = _NAMES[-1][2:]  # srun sets PMI's ranks, but not MPICH's names of the local ones
+            here = _tasks_of_node(environment.get(local_size, environment[size]))
+            return int(environment[rank]), int(environment[size]), int(environment.get(local, environment[rank])), here
     return 0, 1, 0, 1
+
+
+def _tasks_of_node(tasks: str) -> int:
+    """This machine's number of ranks, of a list such as Slurm's "2(x3),1": three machines of two ranks, one of one."""
+    counts: list[int] = []
+    for entry in tasks.split(","):
+        count, _, times = entry.partition("(x")
+        counts += [int(count)] * int(times.rstrip(")") or 1)
+    return counts[min(int(os.environ.get("SLURM_NODEID", 0)), len(counts) - 1)]
 
 
 def set_up() -> None:

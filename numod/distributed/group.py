@@ -10,9 +10,10 @@ from urllib.parse import parse_qs, urlparse
 
 from . import engine
 from .board import SLOTS, Board
-from .rendezvous import default_store
 from .environment import limit_threads
 from .errors import INSTALL
+from .group_calls import GroupCalls
+from .rendezvous import default_store
 from .stores import PrefixStore, Store
 
 NOT_INITIALIZED = "Default process group has not been initialized, please make sure to call init_process_group."
@@ -32,7 +33,7 @@ class Backend(str):
         return super().__new__(cls, name.lower())
 
 
-class ProcessGroup:
+class ProcessGroup(GroupCalls):
     """Some of the ranks, which call collectives together. `ranks` are their numbers among all.
 
     `communicator` is MPI's, `group_rank` this process's rank in the group, `timeout` in seconds, `slot` the group's
@@ -66,6 +67,15 @@ class ProcessGroup:
     def group_name(self) -> str:
         """The group's name."""
         return self._name
+
+    @property
+    def group_desc(self) -> str:
+        """The description given to `new_group`, or the name."""
+        return self._name
+
+    def set_timeout(self, timeout: timedelta) -> None:
+        """Set how long collectives of the group wait for the other ranks."""
+        self.timeout = checked_timeout(timeout).total_seconds()
 
     def __reduce__(self) -> tuple:
         """A group is pickled as its ranks; where it is loaded, a group of these ranks must exist."""

@@ -15,7 +15,7 @@ from .errors import DistBackendError
 if TYPE_CHECKING:
     from .group import ProcessGroup
 
-_SPINS = 2000  # tests before the processor is given to others: about 0.2 ms
+_SPINS = 50  # tests before the processor is given to others, which a late rank may need
 _yield = getattr(os, "sched_yield", lambda: time.sleep(0))
 
 
@@ -35,7 +35,7 @@ def complete(request: Any, group: ProcessGroup, name: str, where: str = "", time
             if waited > next_check:
                 next_check = waited + 1.0
                 if group.board.ended(group) and not test():
-                    raise DistBackendError(_late(group, name, where or line(), waited, "cannot complete"))
+                    raise DistBackendError(_late(group, name, where or line(), waited, is_late=False))
             if waited > 0.02:
                 time.sleep(0.0002)
             else:
@@ -48,10 +48,12 @@ def complete(request: Any, group: ProcessGroup, name: str, where: str = "", time
         ) from error
 
 
-def _late(group: ProcessGroup, name: str, where: str, waited: float, outcome: str = "timed out") -> str:
-    advice = ". init_process_group(timeout=...) sets the time" if outcome == "timed out" else ""
+def _late(group: ProcessGroup, name: str, where: str, waited: float, is_late: bool = True) -> str:
+    outcome, advice = "cannot complete", ""
+    if is_late:
+        outcome, advice = "Timed out", ". init_process_group(timeout=...) sets the time"
     return (
-        f"{name} on rank {group.ranks[group.group_rank]} of {group.ranks} {outcome} after {waited:.1f} s at {where}: "
+        f"{name} on rank {group.ranks[group.group_rank]} of {group.ranks}: {outcome} after {waited:.1f} s at {where}: "
         f"{group.board.missing(group)}{advice}"
     )
 
@@ -106,6 +108,8 @@ class Work:
         """The rank that a received tensor came from."""
         self.wait()
         return -1 if self._source is None else self._source()
+
+    _source_rank = source_rank
 
     def result(self) -> list[Tensor]:
         """The tensors that it writes."""

@@ -15,11 +15,11 @@ from ..core.tensor import Tensor
 from ..distributed.group import NOT_INITIALIZED
 from ..errors import name_only
 from .optimizer import Optimizer
+from .post_local_sgd import PostLocalSGDOptimizer
 
-__all__ = ["ZeroRedundancyOptimizer"]
+__all__ = ["PostLocalSGDOptimizer", "ZeroRedundancyOptimizer"]
 _INSTEAD = "use DistributedDataParallel, with ZeroRedundancyOptimizer where optimizer state is large"
 DistributedOptimizer = name_only("distributed.optim.DistributedOptimizer", _INSTEAD)
-PostLocalSGDOptimizer = name_only("distributed.optim.PostLocalSGDOptimizer", _INSTEAD)
 
 
 class ZeroRedundancyOptimizer(Optimizer):

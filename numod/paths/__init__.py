@@ -48,6 +48,12 @@ HOMES = {  # PyTorch's path -> numod's, both below numod
     },
     "distributed.constants": "distributed.group",
     "distributed.algorithms.ddp_comm_hooks.powerSGD_hook": "distributed.power_sgd",
+    "distributed.algorithms.ddp_comm_hooks.post_localSGD_hook": "distributed.local_sgd",
+    **{
+        f"distributed.algorithms.model_averaging{name}": "distributed.local_sgd"
+        for name in ("", ".averagers", ".hierarchical_model_averager", ".utils")
+    },
+    "distributed.optim.post_localSGD_optimizer": "optim.post_local_sgd",
     **dict.fromkeys(("distributed.nn", "distributed.nn.functional"), "distributed.functional"),
     "nn.utils.clip_grad": "nn.utils.clip", "nn.utils.convert_parameters": "nn.utils.vector", "utils.hooks": "nn.hooks",
     **{f"fx.{name}": "paths.fx" for name in ("graph", "graph_module", "node", "proxy")},

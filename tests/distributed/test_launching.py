@@ -90,11 +90,11 @@ def test_ranks_have_torchruns_environment_and_their_share_of_cores(program) -> N
         ("early", "ValueError: before the group"),
         ("raise", "ValueError: in the loop"),
         ("exit", "the ranks ended with exit code 7"),
-        ("leave", "all_reduce on rank 0 of [0, 1] cannot complete after"),
+        ("leave", "all_reduce on rank 0 of [0, 1]: cannot complete after"),
         ("quit", "the ranks ended with exit code 5"),
         ("crash", "Segmentation fault"),
         ("kill", "Killed"),
-        ("hang", "all_reduce on rank 0 of [0, 1] timed out after"),
+        ("hang", "all_reduce on rank 0 of [0, 1]: Timed out after"),
     ],
 )
 def test_a_rank_that_fails_ends_all(program, how, text) -> None:
@@ -235,6 +235,24 @@ def test_places_of_launchers(monkeypatch) -> None:
     for name, value in zip(environment._NAMES[0], ("3", "4", "1", "2")):
         monkeypatch.setenv(name, value)
     assert environment.position_in_job() == (3, 4, 1, 2)
+
+
+@pytest.mark.parametrize(("node", "here"), [("0", 4), ("1", 4), ("2", 1)])
+def test_slurm_names_local_ranks_beside_pmi(monkeypatch, node, here) -> None:
+    for name in ("MPI_LOCALRANKID", "MPI_LOCALNRANKS"):
+        monkeypatch.delenv(name, raising=False)
+    values = {
+        "PMI_RANK": "5", "PMI_SIZE": "9", "SLURM_PROCID": "5", "SLURM_STEP_NUM_TASKS": "9", "SLURM_LOCALID": "1",
+        "SLURM_NODEID": node, "SLURM_STEP_TASKS_PER_NODE": "4(x2),1",
+    }  # fmt: skip
+    for name, value in values.items():
+        monkeypatch.setenv(name, value)
+    assert environment.position_in_job() == (5, 9, 1, here)
+    # mpiexec within a step of Slurm's, of one task per machine
+    monkeypatch.setenv("SLURM_STEP_NUM_TASKS", "1")
+    monkeypatch.setenv("MPI_LOCALRANKID", "2")
+    monkeypatch.setenv("MPI_LOCALNRANKS", "3")
+    assert environment.position_in_job() == (5, 9, 2, 3)
 
 
 def test_commands_of_launchers(monkeypatch) -> None:
