@@ -76,7 +76,7 @@ def _paired(kind: type, is_qat: bool, *layers: Module) -> Module:
     return kind(*layers)
 
 
-_FUSERS: dict[tuple, Callable] = {
+FUSERS: dict[tuple, Callable] = {
     **{(conv, getattr(nn, f"BatchNorm{n}d")): fuse_conv_bn for n, conv in enumerate(_CONVOLUTIONS, 1)},
     **{(conv, getattr(nn, f"BatchNorm{n}d"), nn.ReLU): fuse_conv_bn_relu for n, conv in enumerate(_CONVOLUTIONS, 1)},
     **{(conv, nn.ReLU): partial(_paired, kinds[2]) for conv, kinds in _CONVOLUTIONS.items()},
@@ -90,7 +90,7 @@ _FUSERS: dict[tuple, Callable] = {
 
 def get_fuser_method(op_list: tuple, additional_fuser_method_mapping: dict | None = None) -> Callable:
     """The function that fuses layers of these classes."""
-    method = {**_FUSERS, **(additional_fuser_method_mapping or {})}.get(tuple(op_list))
+    method = {**FUSERS, **(additional_fuser_method_mapping or {})}.get(tuple(op_list))
     if method is None:
         raise AssertionError(f"did not find fuser method for: {op_list} ")
     return method

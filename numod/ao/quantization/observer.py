@@ -15,6 +15,7 @@ import numpy as np
 from ... import dtypes
 from ...core import Tensor, full, tensor
 from ...core.quantized import (
+    move_averages,
     per_channel_affine,
     per_channel_affine_float_qparams,
     per_channel_symmetric,
@@ -26,7 +27,10 @@ from ...nn.module import Module
 
 EPS = float(np.finfo(np.float32).eps)
 _BYTES = {"qint8": (-128, 127), "int8": (-128, 127), "quint8": (0, 255), "uint8": (0, 255)}
-_OTHERS = {"qint32": (-(2**31), 2**31 - 1), "int32": (-(2**31), 2**31 - 1), "int16": (-(2**15), 2**15 - 1)}
+_OTHERS = {
+    "qint32": (-(2**31), 2**31 - 1), "int32": (-(2**31), 2**31 - 1), "int16": (-(2**15), 2**15 - 1),
+    "uint16": (0, 2**16 - 1),
+}  # fmt: skip
 PER_TENSOR = (per_tensor_affine, per_tensor_symmetric)
 PER_CHANNEL = (per_channel_affine, per_channel_symmetric, per_channel_affine_float_qparams)
 SYMMETRIC = (per_tensor_symmetric, per_channel_symmetric)
@@ -259,19 +263,8 @@ class MovingAverageMinMaxObserver(MinMaxObserver):
     def forward(self, x_orig: Tensor) -> Tensor:
         if x_orig.numel():
             low, high = x_orig.detach().to(self.min_val.dtype).aminmax()
-            moving_average(self, low, high, self.min_val.item() == float("inf"))
+            move_averages((self.min_val, self.max_val), (low, high), self.averaging_constant)
         return x_orig
-
-
-def moving_average(observer: Any, low: Tensor, high: Tensor, is_first: bool) -> None:
-    """Move the observer's range towards [low, high]; the first range is taken as it is."""
-    for name, current in (("min_val", low), ("max_val", high)):
-        average = getattr(observer, name)
-        if is_first:
-            average.resize_(current.shape)
-            average.copy_(current)
-        else:
-            average.copy_(average + observer.averaging_constant * (current - average))
 
 
 class PerChannelMinMaxObserver(UniformQuantizationObserverBase):
@@ -361,7 +354,7 @@ class MovingAveragePerChannelMinMaxObserver(PerChannelMinMaxObserver):
 
     def forward(self, x_orig: Tensor) -> Tensor:
         if x_orig.numel():
-            moving_average(self, *self._ranges(x_orig), self.min_val.numel() == 0)
+            move_averages((self.min_val, self.max_val), self._ranges(x_orig), self.averaging_constant)
         return x_orig
 
 

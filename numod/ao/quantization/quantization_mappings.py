@@ -9,6 +9,7 @@ from ...nn.attention import NonDynamicallyQuantizableLinear
 from ...nn.module import Module
 from ..nn import intrinsic as nni
 from ..nn import qat as nnqat
+from ..nn import quantizable
 from ..nn import quantized as nnq
 from ..nn.intrinsic import qat as nniqat
 from ..nn.intrinsic import quantized as nniq
@@ -114,6 +115,18 @@ def get_default_qconfig_propagation_list() -> set[type]:
         *DEFAULT_DYNAMIC_QUANT_MODULE_MAPPINGS,
         nn.Sequential,
     }
+
+
+def no_observer_set() -> tuple[type, ...]:
+    """Layers whose parts are observed, and they themselves are not."""
+    return (
+        quantizable.LSTM,
+        quantizable.MultiheadAttention,
+        nn.LSTM,
+        nn.MultiheadAttention,
+        nnqat.Embedding,
+        nnqat.EmbeddingBag,
+    )
 
 
 def is_observed_specially(module: Module) -> bool:

@@ -9,6 +9,8 @@ from typing import Any
 
 from ... import dtypes, nn
 from ...nn.module import Module
+from ..nn import quantizable
+from ..nn import quantized as nnq
 from ..nn.intrinsic import Fused
 from ..nn.quantized import (
     Conv1d,
@@ -37,11 +39,21 @@ from .quantization_mappings import (
     get_default_qconfig_propagation_list,
     get_default_static_quant_module_mappings,
     is_observed_specially,
+    no_observer_set,
 )
 from .stubs import DeQuantStub, QuantWrapper
 
 MEASURED = Linear, Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 _TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
+
+
+def get_default_custom_config_dict() -> dict[str, dict[type, type]]:
+    """The layers that `prepare` replaces by layers in parts, and `convert` those by quantized ones."""
+    kinds = ("LSTM", "MultiheadAttention")
+    return {
+        "float_to_observed_custom_module_class": {getattr(nn, kind): getattr(quantizable, kind) for kind in kinds},
+        "observed_to_quantized_custom_module_class": {getattr(quantizable, kind): getattr(nnq, kind) for kind in kinds},
+    }
 
 
 def _check_qconfig(qconfig: Any, module: Module) -> None:
@@ -100,7 +112,8 @@ def _add_observers(module: Module, kinds: set, non_leaf: Iterable, custom: dict)
         elif getattr(child, "qconfig", None) is not None and type(child) in custom:
             observed_child = custom[type(child)].from_float(child)
             setattr(module, name, observed_child)
-            _observe(observed_child)
+            if not isinstance(observed_child, no_observer_set()):
+                _observe(observed_child)
         else:
             _add_observers(child, kinds, non_leaf, custom)
     is_leaf = not module._modules and not isinstance(module, nn.Sequential)
@@ -127,7 +140,8 @@ def prepare(
             "`qconfig_dict` or by assigning the `.qconfig` attribute directly on submodules",
             stacklevel=2,
         )
-    custom = (prepare_custom_config_dict or {}).get("float_to_observed_custom_module_class", {})
+    config = get_default_custom_config_dict() if prepare_custom_config_dict is None else prepare_custom_config_dict
+    custom = config.get("float_to_observed_custom_module_class", {})
     kinds = get_default_qconfig_propagation_list() if allow_list is None else allow_list
     _add_observers(model, kinds, set(observer_non_leaf_module_list or ()), custom)
     return model
@@ -167,7 +181,8 @@ def convert(
         raise NotImplementedError("convert(is_reference=True): numod has no reference layers; convert without it")
     module = module if inplace else copy.deepcopy(module)
     mapping = get_default_static_quant_module_mappings() if mapping is None else mapping
-    custom = (convert_custom_config_dict or {}).get("observed_to_quantized_custom_module_class", {})
+    config = get_default_custom_config_dict() if convert_custom_config_dict is None else convert_custom_config_dict
+    custom = config.get("observed_to_quantized_custom_module_class", {})
     measurement = None if measure is False else Measurement(measure)
     _convert(module, mapping, custom, use_precomputed_fake_quant, measurement)
     if remove_qconfig:

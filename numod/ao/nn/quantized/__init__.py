@@ -27,12 +27,14 @@ from .layers import (
     Softmax,
 )
 from .linear import Linear, LinearPackedParams
+from .observed_layers import LSTM, MultiheadAttention
 from . import dynamic, functional  # noqa: F401  public namespaces; they derive from the layers above
 
 __all__ = [
     "BatchNorm2d", "BatchNorm3d", "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d",
     "ConvTranspose3d", "DeQuantize", "Dropout", "ELU", "Embedding", "EmbeddingBag", "FXFloatFunctional",
     "FloatFunctional", "GroupNorm", "Hardswish", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d", "LayerNorm",
-    "LeakyReLU", "Linear", "LinearPackedParams", "MaxPool2d", "PReLU", "QFunctional", "Quantize", "ReLU6", "Sigmoid",
+    "LSTM", "LeakyReLU", "Linear", "LinearPackedParams", "MaxPool2d", "MultiheadAttention", "PReLU",
+    "QFunctional", "Quantize", "ReLU6", "Sigmoid",
     "Softmax",
 ]  # fmt: skip
