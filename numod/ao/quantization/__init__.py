@@ -117,11 +117,13 @@ from .quantization_mappings import (
     get_embedding_qat_module_mappings,
     get_embedding_static_quant_module_mappings,
     get_static_quant_module_class,
+    no_observer_set,
 )
 from .quantize import (
     add_quant_dequant,
     convert,
     default_eval_fn,
+    get_default_custom_config_dict,
     prepare,
     prepare_qat,
     propagate_qconfig_,
@@ -157,6 +159,10 @@ from .quant_api import (
 from .report import (
     report,
 )
+from .utils import (
+    QuantType,
+    get_combined_dict,
+)
 
 (
     convert_dynamic_jit, convert_jit, fuse_conv_bn_jit, prepare_dynamic_jit, prepare_jit, quantize_dynamic_jit,
@@ -180,7 +186,7 @@ __all__ = [
     "default_affine_fixed_qparams_observer", "default_debug_observer", "default_debug_qconfig",
     "default_dynamic_fake_quant", "default_dynamic_qat_qconfig", "default_dynamic_qconfig",
     "default_dynamic_quant_observer", "default_embedding_fake_quant", "default_embedding_qat_qconfig",
-    "default_eval_fn", "default_fake_quant", "default_fixed_qparams_range_0to1_fake_quant",
+    "default_eval_fn", "get_default_custom_config_dict", "no_observer_set", "QuantType", "get_combined_dict", "default_fake_quant", "default_fixed_qparams_range_0to1_fake_quant",
     "default_fixed_qparams_range_0to1_observer", "default_fixed_qparams_range_neg1to1_fake_quant",
     "default_fixed_qparams_range_neg1to1_observer", "default_float_qparams_observer", "default_fused_act_fake_quant",
     "default_fused_per_channel_wt_fake_quant", "default_fused_wt_fake_quant", "default_histogram_fake_quant",

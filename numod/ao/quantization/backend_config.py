@@ -13,6 +13,7 @@ from typing import Any
 
 from ... import dtypes
 
+__path__: list[str] = []  # PyTorch has files below this name; `numod.paths` finds them here
 __all__ = [
     "BackendConfig", "BackendPatternConfig", "DTypeConfig", "DTypeWithConstraints", "ObservationType",
     "get_executorch_backend_config", "get_fbgemm_backend_config", "get_native_backend_config",

@@ -138,15 +138,18 @@ class UniformQuantizationObserverBase(ObserverBase):
                 raise AssertionError("Used-specified quantization range must include 0.")
             if low >= high:
                 raise AssertionError("qmin must be strictly less than qmax for user-specified quantization range.")
-            if self.dtype.name in ("qint8", "int8") and high - low > 255:
-                raise AssertionError(
-                    "quantization range should be positive and not exceed the maximum bit range (=256)."
-                )
-        else:
-            low, high = {**_BYTES, **_OTHERS}.get(self.dtype.name, (0, 15))
-            if self.dtype.name not in _BYTES:
+        return self.range_of(self.dtype, self.reduce_range, low, high)
+
+    @staticmethod
+    def range_of(dtype: dtypes.dtype, reduce_range: bool, low: int | None, high: int | None) -> tuple[int, int]:
+        """The integers in use: `low` to `high`, or all of the dtype; `reduce_range` leaves out a bit of bytes."""
+        if low is None or high is None:
+            low, high = {**_BYTES, **_OTHERS}.get(dtype.name, (0, 15))
+            if dtype.name not in _BYTES:
                 return low, high
-        return (low // 2, high // 2) if self.reduce_range else (low, high)
+        elif dtype.name in ("qint8", "int8") and not 0 <= high - low <= 255:
+            raise AssertionError("quantization range should be positive and not exceed the maximum bit range (=256).")
+        return (low // 2, high // 2) if reduce_range else (low, high)
 
     def _load_from_state_dict(self, state_dict: dict, prefix: str, local_metadata: dict, *others: Any) -> None:
         if local_metadata.get("version") in (None, 1):
