@@ -176,6 +176,7 @@ from .utils import (
 __all__ = [
     "DEFAULT_DYNAMIC_QUANT_MODULE_MAPPINGS", "DEFAULT_MODULE_TO_ACT_POST_PROCESS", "DEFAULT_QAT_MODULE_MAPPINGS",
     "DEFAULT_STATIC_QUANT_MODULE_MAPPINGS",
+    "QuantType", "get_combined_dict", "get_default_custom_config_dict", "no_observer_set",
     "DeQuantStub", "FakeQuantize", "FakeQuantizeBase", "FixedQParamsFakeQuantize", "FixedQParamsObserver",
     "FusedMovingAvgObsFakeQuantize", "HistogramObserver", "Int4WeightOnlyConfig",
     "Int8DynamicActivationInt8WeightConfig", "Int8WeightOnlyConfig", "MinMaxObserver", "MovingAverageMinMaxObserver",
@@ -186,7 +187,7 @@ __all__ = [
     "default_affine_fixed_qparams_observer", "default_debug_observer", "default_debug_qconfig",
     "default_dynamic_fake_quant", "default_dynamic_qat_qconfig", "default_dynamic_qconfig",
     "default_dynamic_quant_observer", "default_embedding_fake_quant", "default_embedding_qat_qconfig",
-    "default_eval_fn", "get_default_custom_config_dict", "no_observer_set", "QuantType", "get_combined_dict", "default_fake_quant", "default_fixed_qparams_range_0to1_fake_quant",
+    "default_eval_fn", "default_fake_quant", "default_fixed_qparams_range_0to1_fake_quant",
     "default_fixed_qparams_range_0to1_observer", "default_fixed_qparams_range_neg1to1_fake_quant",
     "default_fixed_qparams_range_neg1to1_observer", "default_float_qparams_observer", "default_fused_act_fake_quant",
     "default_fused_per_channel_wt_fake_quant", "default_fused_wt_fake_quant", "default_histogram_fake_quant",

@@ -10,6 +10,7 @@ from typing import Any
 
 from ... import dtypes, nn
 from ...nn.module import Module
+from ...nn.utils.parametrize import type_before_parametrizations as kind_of
 from ..nn import quantized as nnq
 from .backend_config import BackendPatternConfig, DTypeConfig, ObservationType
 from .fuse_modules import FUSERS
@@ -87,7 +88,7 @@ def activations_of(key: Any, tensors: int) -> int:
 
 def is_leaf(module: Module) -> bool:
     """Whether a call of a module is one call of the graph: all modules of the library but containers."""
-    kind = type(module)
+    kind = kind_of(module)
     return kind.__module__.startswith(("numod.nn.", "numod.ao.")) and kind not in (nn.Sequential, nn.ModuleList)
 
 

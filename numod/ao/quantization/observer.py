@@ -125,8 +125,6 @@ class UniformQuantizationObserverBase(ObserverBase):
             )
         if dtype.name not in {**_BYTES, **_OTHERS, "quint4x2": 0}:
             raise AssertionError(f"Default Observer only works for integer and quantized dtypes, got {dtype}")
-        if reduce_range and qscheme in SYMMETRIC and dtype is dtypes.quint8:
-            raise NotImplementedError("Cannot reduce range for symmetric quantization for quint8")
         self.qscheme, self.reduce_range = qscheme, reduce_range
         self.register_buffer("eps", tensor([eps], **(factory_kwargs or {})))
         self.has_customized_qrange = quant_min is not None and quant_max is not None
@@ -216,6 +214,8 @@ class MinMaxObserver(UniformQuantizationObserverBase):
         is_dynamic: bool = False,
         **kwargs: Any,
     ) -> None:
+        if reduce_range and qscheme is per_tensor_symmetric and dtype is dtypes.quint8:
+            raise NotImplementedError("Cannot reduce range for symmetric quantization for quint8")
         super().__init__(dtype, qscheme, reduce_range, quant_min, quant_max, factory_kwargs, eps, is_dynamic, **kwargs)
         self.register_buffer("min_val", tensor(float("inf"), **(factory_kwargs or {})))
         self.register_buffer("max_val", tensor(float("-inf"), **(factory_kwargs or {})))

@@ -7,6 +7,7 @@ from typing import Any
 from ... import nn
 from ...nn.attention import NonDynamicallyQuantizableLinear
 from ...nn.module import Module
+from ...nn.utils.parametrize import type_before_parametrizations as kind_of
 from ..nn import intrinsic as nni
 from ..nn import qat as nnqat
 from ..nn import quantizable
@@ -131,4 +132,4 @@ def no_observer_set() -> tuple[type, ...]:
 
 def is_observed_specially(module: Module) -> bool:
     """Whether a layer's result has a fixed scale in training."""
-    return type(module) in DEFAULT_MODULE_TO_ACT_POST_PROCESS and module.training
+    return kind_of(module) in DEFAULT_MODULE_TO_ACT_POST_PROCESS and module.training

@@ -15,6 +15,7 @@ from typing import Any
 from ... import dtypes, nn
 from ...core import Tensor, zeros
 from ...nn.module import Module
+from ...nn.utils.parametrize import type_before_parametrizations as kind_of
 from ..nn.quantized.base import quantize_weight
 from .backend_config import BackendConfig
 from .calls import CONSTANT, Call, CallGraph, record, unwatch, watch_all
@@ -85,7 +86,7 @@ def _fuse(model: Module, graph: CallGraph, is_qat: bool, backend: BackendConfig 
             model.get_submodule(part.target) if part.op == "call_module" else nn.ReLU().train(model.training)
             for part in chain
         ]
-        kinds = tuple(map(type, layers))
+        kinds = tuple(map(kind_of, layers))
         method = get_fuser_method(kinds) if backend is None else backend.fuser_of(kinds)
         if method is None:
             continue

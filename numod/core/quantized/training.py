@@ -54,9 +54,17 @@ def fake_quantize_per_channel_affine(
             "dimensions of scale and zero-point are not consistent with input tensor: expected "
             f"{input.shape[axis]} channels, got {scale.numel()} and {zero_point.numel()}"
         )
+    is_float = zero_point.is_floating_point()
+    if not is_float and zero_point.numel():
+        low, high = zero_point.aminmax()
+        if not quant_min <= low.item() <= high.item() <= quant_max:
+            raise RuntimeError("`zero_point` must be between `quant_min` and `quant_max`.")
     shape = [-1 if dim == axis else 1 for dim in range(input.ndim)]
     scale, zero_point = (_detached(argument).reshape(shape) for argument in (scale, zero_point))
-    return _rounded(input, scale, zero_point, quant_min, quant_max)
+    if not is_float:
+        return _rounded(input, scale, zero_point, quant_min, quant_max)
+    moved = zero_point * scale  # a float zero point is added before the rounding, not after it
+    return (_rounded(input + moved, scale, 0, quant_min, quant_max) - moved).to(input.dtype)
 
 
 def _fake_quantize_learnable_per_tensor_affine(

@@ -14,6 +14,7 @@ from .layers import (
     Dropout,
     Embedding,
     EmbeddingBag,
+    EmbeddingPackedParams,
     GroupNorm,
     Hardswish,
     InstanceNorm1d,
@@ -33,8 +34,8 @@ from . import dynamic, functional  # noqa: F401  public namespaces; they derive 
 
 __all__ = [
     "BatchNorm2d", "BatchNorm3d", "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d",
-    "ConvTranspose3d", "DeQuantize", "Dropout", "ELU", "Embedding", "EmbeddingBag", "FXFloatFunctional",
-    "FloatFunctional", "GroupNorm", "Hardswish", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d", "LayerNorm",
+    "ConvTranspose3d", "DeQuantize", "Dropout", "ELU", "Embedding", "EmbeddingBag", "EmbeddingPackedParams",
+    "FXFloatFunctional", "FloatFunctional", "GroupNorm", "Hardswish", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d", "LayerNorm",
     "LSTM", "LeakyReLU", "Linear", "LinearPackedParams", "MaxPool2d", "MultiheadAttention", "PReLU",
     "QFunctional", "Quantize", "ReLU6", "Sigmoid",
     "Softmax",

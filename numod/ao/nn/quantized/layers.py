@@ -86,8 +86,14 @@ class _OfFloat(QuantizedOutput):
         return f"Quantized{type(self).__name__}"
 
     def forward(self, input: Tensor) -> Tensor:
-        values = super().forward(input.dequantize())
+        values = self._of_values(input.dequantize())
         return self.quantized(F.relu(values) if isinstance(self, (BNReLU2d, BNReLU3d)) else values, input)
+
+    def _of_values(self, x: Tensor) -> Tensor:
+        if not isinstance(self, (nn.BatchNorm2d, nn.BatchNorm3d)):
+            return super().forward(x)
+        # always with the running statistics
+        return F.batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias, False, 0.0, self.eps)
 
     @classmethod
     def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Any:
