@@ -195,10 +195,11 @@ _LATER = {  # imported at first use, so that `import numod` stays fast: a name's
         "_softmax_backward_data", "sym_float", "sym_int", "sym_ite", "sym_max", "sym_min", "sym_not", "sym_sum",
     ), "paths.internal"),
     **dict.fromkeys((
-        "_empty_affine_quantized", "_fake_quantize_learnable_per_channel_affine",
+        "_choose_qparams_per_tensor", "_empty_affine_quantized", "_empty_per_channel_affine_quantized",
+        "_fake_quantize_learnable_per_channel_affine",
         "_fake_quantize_learnable_per_tensor_affine", "_make_per_channel_quantized_tensor",
         "_make_per_tensor_quantized_tensor", "dequantize", "fake_quantize_per_channel_affine",
-        "fake_quantize_per_tensor_affine", "int_repr", "per_channel_affine", "per_channel_affine_float_qparams",
+        "fake_quantize_per_tensor_affine", "fused_moving_avg_obs_fake_quant", "int_repr", "per_channel_affine", "per_channel_affine_float_qparams",
         "per_channel_symmetric", "per_tensor_affine", "per_tensor_symmetric", "q_per_channel_axis",
         "q_per_channel_scales", "q_per_channel_zero_points", "q_scale", "q_zero_point", "qscheme",
         "quantize_per_channel", "quantize_per_tensor", "quantize_per_tensor_dynamic",

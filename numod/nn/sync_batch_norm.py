@@ -89,6 +89,8 @@ class SyncBatchNorm(_BatchNorm):
             result._parameters.update(module._parameters)
             result._buffers.update(module._buffers)
             result.training = module.training
+            if hasattr(module, "qconfig"):
+                result.qconfig = module.qconfig
         for name, child in module.named_children():
             result.add_module(name, cls.convert_sync_batchnorm(child, process_group))
         return result

@@ -15,6 +15,12 @@ from types import ModuleType
 from . import virtual_modules
 
 _ADAPTIVE = ("adadelta", "adagrad", "adamax", "asgd", "nadam", "radam", "rmsprop", "rprop")
+_QUANTIZED_FILES = {  # package of quantized layers -> PyTorch's files in its folder `modules`
+    "quantized": "activation batchnorm conv dropout embedding_ops functional_modules linear normalization rnn utils",
+    "quantized.dynamic": "conv linear rnn", "quantizable": "activation rnn", "qat": "conv embedding_ops linear",
+    "qat.dynamic": "linear", "intrinsic": "fused", "intrinsic.qat": "conv_fused linear_fused linear_relu",
+    "intrinsic.quantized": "bn_relu conv_add conv_relu linear_relu", "intrinsic.quantized.dynamic": "linear_relu",
+}  # fmt: skip
 HOMES = {  # PyTorch's path -> numod's, both below numod
     **{
         name: f"paths.{name}"
@@ -62,15 +68,39 @@ HOMES = {  # PyTorch's path -> numod's, both below numod
     "quantization": "ao.quantization", "ao.sparsity": "ao.pruning",
     **{
         f"quantization.{name}": f"ao.quantization.{name}"
-        for name in ("fake_quantize", "observer", "qconfig", "qconfig_mapping", "quantize_fx", "stubs")
+        for name in (
+            "fake_quantize fuse_modules observer qconfig qconfig_mapping quantization_mappings quantize quantize_fx "
+            "stubs utils"
+        ).split()
     },
+    **{
+        f"{parent}.{name}": f"ao.quantization.{home}"
+        for parent in ("quantization", "ao.quantization")
+        for name, home in (("fuser_method_mappings", "fuse_modules"), ("quant_type", "utils"))
+    },
+    **{
+        f"ao.quantization.backend_config.{name}": "ao.quantization.backend_config"
+        for name in "backend_config executorch fbgemm native observation_type onednn qnnpack x86".split()
+    },
+    **{
+        f"{parent}{package}.{module}": f"ao.nn.{package}"
+        for parent in ("nn.", "ao.nn.")
+        for package, files in _QUANTIZED_FILES.items()
+        for module in ("modules", *[f"modules.{name}" for name in files.split()])
+    },
+    **{f"{parent}.sparsifier.{name}": "ao.pruning.sparsifier" for parent in ("ao.pruning", "ao.sparsity") for name in (
+        "base_sparsifier", "nearly_diagonal_sparsifier", "utils", "weight_norm_sparsifier"
+    )},
+    **{f"{parent}.scheduler.{name}": "ao.pruning.scheduler" for parent in ("ao.pruning", "ao.sparsity") for name in (
+        "base_scheduler", "cubic_scheduler", "lambda_scheduler"
+    )},
     "ao.quantization.fx": "ao.quantization.quantize_fx", "quantization.fx": "ao.quantization.quantize_fx",
     **{
         f"{parent}.fx.{name}": f"ao.quantization.{name}"
         for parent in ("quantization", "ao.quantization")
         for name in ("custom_config", "graph_module")
     },
-    **{f"nn.{name}": f"ao.nn.{name}" for name in ("qat", "quantized", "quantized.dynamic", "intrinsic")},
+    **{f"nn.{name}": f"ao.nn.{name}" for name in ("qat", "quantizable", "quantized", "quantized.dynamic", "intrinsic")},
     "nn.quantized.functional": "ao.nn.quantized.functional",
     **{f"nn.intrinsic.{name}": f"ao.nn.intrinsic.{name}" for name in ("qat", "quantized", "quantized.dynamic")},
     "nn.qat.dynamic": "ao.nn.qat.dynamic",

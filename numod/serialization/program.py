@@ -115,10 +115,7 @@ def read_program(filename: str | os.PathLike) -> tuple[Program, Any, dict[str, T
     """(the program, the plain data saved with it or None, the file's tensors). Raises as `load_program` does."""
     is_path = isinstance(filename, (str, os.PathLike))
     path = os.fspath(filename) if is_path else "the file"
-    start = None if is_path else filename.tell()
     text = load_metadata(filename).get(KEY)
-    if start is not None:
-        filename.seek(start)  # it is read twice
     if text is None:
         raise ValueError(f"load_program: {path} holds no program")
     tensors = load_file(filename)

@@ -69,9 +69,17 @@ def load_file(filename: str | os.PathLike, device: object = None) -> dict[str, T
 
 
 def load_metadata(filename: str | os.PathLike) -> dict[str, str]:
-    """The `__metadata__` of a safetensors file, empty if it has none. Raises as `load_file` does."""
-    with opened(filename) as source:
-        return read_header(source)[1]
+    """The `__metadata__` of a safetensors file, empty if it has none. An open file stays at its position.
+
+    Raises as `load_file` does.
+    """
+    start = None if isinstance(filename, (str, os.PathLike)) else filename.tell()
+    try:
+        with opened(filename) as source:
+            return read_header(source)[1]
+    finally:
+        if start is not None:
+            filename.seek(start)
 
 
 def read_object(source: Source, to_device: Placement) -> Any:

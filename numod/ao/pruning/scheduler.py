@@ -10,6 +10,9 @@ from typing import Any
 from .sparsifier import BaseSparsifier
 
 
+__path__: list[str] = []  # PyTorch has files below this name; `numod.paths` finds them here
+
+
 class BaseScheduler:
     """Base: each `step` sets the groups' `sparsity_level` to what `get_sl` returns for the epoch `last_epoch`."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +12,9 @@ from ...core import Tensor, full
 from ...nn import Linear
 from ...nn.module import Module
 from ...nn.utils import parametrize
+
+
+__path__: list[str] = []  # PyTorch has files below this name; `numod.paths` finds them here
 
 
 class FakeSparsity(Module):
@@ -51,7 +56,27 @@ def get_arg_info_from_tensor_fqn(model: Module, tensor_fqn: str) -> dict[str, An
     }
 
 
-class BaseSparsifier:
+def module_contains_param(module: Module, parametrization: type[Module]) -> bool:
+    """Whether a tensor of a module has a parametrization of this class."""
+    if not parametrize.is_parametrized(module):
+        return False
+    return any(isinstance(part, parametrization) for parts in module.parametrizations.values() for part in parts)
+
+
+def swap_module(mod: Module, mapping: dict[type, type]) -> Module:
+    """The layer that `mapping` has for this one, with its hooks; the module itself where it has none."""
+    kind = mapping.get(parametrize.type_before_parametrizations(mod))
+    if kind is None:
+        return mod
+    result = kind.from_dense(mod)
+    for hook in mod._forward_pre_hooks.values():
+        result.register_forward_pre_hook(hook)
+    for hook in mod._forward_hooks.values():
+        result.register_forward_hook(hook)
+    return result
+
+
+class BaseSparsifier(ABC):
     """Base: `prepare` adds masks to tensors, `step` updates them by `update_mask`, `squash_mask` writes the zeros."""
 
     def __init__(self, defaults: dict[str, Any] | None = None) -> None:
@@ -91,9 +116,27 @@ class BaseSparsifier:
                 for group in self.groups:
                     self.update_mask(**group)
 
+    @abstractmethod
     def update_mask(self, module: Module, tensor_name: str, tensor_fqn: str, **settings: Any) -> None:
         """Write the mask of a tensor."""
-        raise NotImplementedError(f"{type(self).__name__} must define update_mask()")
+
+    def convert(
+        self,
+        module: Module,
+        mapping: dict[type, type] | None = None,
+        inplace: bool = False,
+        parameterization: type[Module] = FakeSparsity,
+    ) -> Module:
+        """Replace the layers with masks by the classes of `mapping`, each made by its `from_dense(layer)`."""
+        if mapping is None:
+            raise NotImplementedError("convert: expected a mapping from classes of layers to sparse ones, got None")
+        module = module if inplace else copy.deepcopy(module)
+        for name, child in module.named_children():
+            if module_contains_param(child, parameterization):
+                module._modules[name] = swap_module(child, mapping)
+            else:
+                module._modules[name] = self.convert(child, mapping, True, parameterization)
+        return module
 
     def squash_mask(
         self,

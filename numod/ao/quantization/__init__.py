@@ -117,11 +117,13 @@ from .quantization_mappings import (
     get_embedding_qat_module_mappings,
     get_embedding_static_quant_module_mappings,
     get_static_quant_module_class,
+    no_observer_set,
 )
 from .quantize import (
     add_quant_dequant,
     convert,
     default_eval_fn,
+    get_default_custom_config_dict,
     prepare,
     prepare_qat,
     propagate_qconfig_,
@@ -157,6 +159,10 @@ from .quant_api import (
 from .report import (
     report,
 )
+from .utils import (
+    QuantType,
+    get_combined_dict,
+)
 
 (
     convert_dynamic_jit, convert_jit, fuse_conv_bn_jit, prepare_dynamic_jit, prepare_jit, quantize_dynamic_jit,
@@ -170,6 +176,7 @@ from .report import (
 __all__ = [
     "DEFAULT_DYNAMIC_QUANT_MODULE_MAPPINGS", "DEFAULT_MODULE_TO_ACT_POST_PROCESS", "DEFAULT_QAT_MODULE_MAPPINGS",
     "DEFAULT_STATIC_QUANT_MODULE_MAPPINGS",
+    "QuantType", "get_combined_dict", "get_default_custom_config_dict", "no_observer_set",
     "DeQuantStub", "FakeQuantize", "FakeQuantizeBase", "FixedQParamsFakeQuantize", "FixedQParamsObserver",
     "FusedMovingAvgObsFakeQuantize", "HistogramObserver", "Int4WeightOnlyConfig",
     "Int8DynamicActivationInt8WeightConfig", "Int8WeightOnlyConfig", "MinMaxObserver", "MovingAverageMinMaxObserver",

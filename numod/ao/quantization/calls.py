@@ -18,6 +18,7 @@ from ...core import Tensor, overrides
 from ...core.create.generator import get_rng_state, set_rng_state
 from ...core.overrides import TorchFunctionMode
 from ...nn.module import Module
+from ...nn.utils.parametrize import type_before_parametrizations as kind_of
 from .graph_patterns import ALIASES, MATCHED, is_leaf
 
 
@@ -264,7 +265,7 @@ class _Recorder(Interception):
             self.depth += 1
         elif is_leaf(module) or self.opaque(path, module):
             inputs = tensors_in((args, kwargs))
-            self.open = self.add("call_module", path, path.replace(".", "_"), inputs, type(module))
+            self.open = self.add("call_module", path, path.replace(".", "_"), inputs, kind_of(module))
             self.before(inputs)
             self.depth = 1
         else:

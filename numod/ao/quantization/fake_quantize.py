@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from ... import dtypes
 from ...core import Tensor, tensor
 from ...core.quantized import (
     fake_quantize_per_channel_affine,
     fake_quantize_per_tensor_affine,
+    fused_moving_avg_obs_fake_quant,
     per_channel_affine_float_qparams,
     per_channel_symmetric,
     per_tensor_affine,
     per_tensor_symmetric,
-    range_parameters,
 )
 from ...nn.module import Module
 from .observer import (
@@ -28,7 +26,6 @@ from .observer import (
     WithArguments,
     default_fixed_qparams_range_0to1_observer,
     default_fixed_qparams_range_neg1to1_observer,
-    moving_average,
     resize_to_saved,
 )
 
@@ -184,18 +181,11 @@ class FusedMovingAvgObsFakeQuantize(FakeQuantize):
 
     def forward(self, X: Tensor) -> Tensor:
         inner = self.activation_post_process
-        if self.observer_enabled[0] == 1:
-            values = X.detach()
-            low, high = inner._ranges(values) if self.is_per_channel else values.aminmax()
-            is_first = inner.min_val.numel() == 0 or inner.min_val.flatten()[0].item() == float("inf")
-            moving_average(inner, low, high, is_first)
-        if self.fake_quant_enabled[0] != 1:
-            return X
-        if self.observer_enabled[0] == 1:
-            ends = (np.atleast_1d(bound.numpy()) for bound in (inner.min_val, inner.max_val))
-            scale, zero = range_parameters(*ends, inner.quant_min, inner.quant_max, self.is_symmetric_quant)
-            self._store(tensor(scale), tensor(zero))
-        return self._rounded(X)
+        return fused_moving_avg_obs_fake_quant(
+            X, self.observer_enabled, self.fake_quant_enabled, inner.min_val, inner.max_val, self.scale,
+            self.zero_point, inner.averaging_constant, inner.quant_min, inner.quant_max, self.ch_axis,
+            self.is_per_channel, self.is_symmetric_quant,
+        )  # fmt: skip
 
     def extra_repr(self) -> str:
         return (

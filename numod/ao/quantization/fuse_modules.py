@@ -8,6 +8,7 @@ from functools import partial
 
 from ... import nn
 from ...nn.module import Module
+from ...nn.utils.parametrize import type_before_parametrizations as kind_of
 from ...nn.utils.fusion import fuse_conv_bn_eval, fuse_linear_bn_eval
 from ..nn import intrinsic as nni
 
@@ -38,13 +39,13 @@ def fuse_conv_bn(is_qat: bool, conv: Module, bn: Module) -> Module:
     if not is_qat:
         return fuse_conv_bn_eval(conv, bn)
     _check_training(conv.out_channels, bn)
-    return _CONVOLUTIONS[type(conv)][0](conv, bn)
+    return _CONVOLUTIONS[kind_of(conv)][0](conv, bn)
 
 
 def fuse_conv_bn_relu(is_qat: bool, conv: Module, bn: Module, relu: Module) -> Module:
     """The convolution with the batch norm in its weight and the ReLU; for training a triple."""
     _check_modes(conv, bn, relu)
-    _, triple, pair = _CONVOLUTIONS[type(conv)]
+    _, triple, pair = _CONVOLUTIONS[kind_of(conv)]
     if not is_qat:
         return pair(fuse_conv_bn_eval(conv, bn), relu)
     _check_training(conv.out_channels, bn)
@@ -76,7 +77,12 @@ def _paired(kind: type, is_qat: bool, *layers: Module) -> Module:
     return kind(*layers)
 
 
-_FUSERS: dict[tuple, Callable] = {
+def _sequential_wrapper2(sequential: type) -> Callable:
+    """The function that fuses two layers to this class."""
+    return partial(_paired, sequential)
+
+
+FUSERS: dict[tuple, Callable] = {
     **{(conv, getattr(nn, f"BatchNorm{n}d")): fuse_conv_bn for n, conv in enumerate(_CONVOLUTIONS, 1)},
     **{(conv, getattr(nn, f"BatchNorm{n}d"), nn.ReLU): fuse_conv_bn_relu for n, conv in enumerate(_CONVOLUTIONS, 1)},
     **{(conv, nn.ReLU): partial(_paired, kinds[2]) for conv, kinds in _CONVOLUTIONS.items()},
@@ -90,7 +96,7 @@ _FUSERS: dict[tuple, Callable] = {
 
 def get_fuser_method(op_list: tuple, additional_fuser_method_mapping: dict | None = None) -> Callable:
     """The function that fuses layers of these classes."""
-    method = {**_FUSERS, **(additional_fuser_method_mapping or {})}.get(tuple(op_list))
+    method = {**FUSERS, **(additional_fuser_method_mapping or {})}.get(tuple(op_list))
     if method is None:
         raise AssertionError(f"did not find fuser method for: {op_list} ")
     return method
@@ -98,7 +104,7 @@ def get_fuser_method(op_list: tuple, additional_fuser_method_mapping: dict | Non
 
 def fuse_known_modules(mod_list: list, is_qat: bool, additional_fuser_method_mapping: dict | None = None) -> list:
     """The fused layer, which takes over the hooks, and an identity for each further layer."""
-    fused = get_fuser_method(tuple(map(type, mod_list)), additional_fuser_method_mapping)(is_qat, *mod_list)
+    fused = get_fuser_method(tuple(map(kind_of, mod_list)), additional_fuser_method_mapping)(is_qat, *mod_list)
     first, last = mod_list[0], mod_list[-1]
     for hook in first._forward_pre_hooks.values():
         fused.register_forward_pre_hook(hook)

@@ -5,11 +5,15 @@ Functions are named as in `QConfigMapping`: "nn.functional.relu", "add" (`numod.
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
-from ... import nn
+from ... import dtypes, nn
 from ...nn.module import Module
+from ...nn.utils.parametrize import type_before_parametrizations as kind_of
 from ..nn import quantized as nnq
+from .backend_config import BackendPatternConfig, DTypeConfig, ObservationType
+from .fuse_modules import FUSERS
 from .quantization_mappings import DEFAULT_STATIC_QUANT_MODULE_MAPPINGS
 from .stubs import DeQuantStub, QuantStub
 
@@ -67,6 +71,9 @@ STATIC_MODULES = {
 MODULES = {*STATIC_MODULES, *_SHARED_MODULES, *_FIXED_MODULES}
 
 
+LAYERS_WITH_WEIGHT = {kind for kind in MODULES if kind.__name__.startswith(("Conv", "Linear"))}
+
+
 def shares_observer(key: Any, tensors: int) -> bool:
     """Whether the result of a call has the scale of its input."""
     return key in _SHARED or key in _SHARED_MODULES or (key in ARITHMETIC and tensors == 1)
@@ -81,5 +88,43 @@ def activations_of(key: Any, tensors: int) -> int:
 
 def is_leaf(module: Module) -> bool:
     """Whether a call of a module is one call of the graph: all modules of the library but containers."""
-    kind = type(module)
+    kind = kind_of(module)
     return kind.__module__.startswith(("numod.nn.", "numod.ao.")) and kind not in (nn.Sequential, nn.ModuleList)
+
+
+def function_of(name: str) -> Any:
+    """The function that a name of these tables stands for; a Tensor method is named by its last part, as in PyTorch."""
+    import numod
+
+    if name.startswith("Tensor."):
+        return name.removeprefix("Tensor.")
+    return operator.attrgetter(name)(numod)
+
+
+def names_of(key: Any) -> tuple:
+    """The patterns of a BackendConfig that a call matches."""
+    if not isinstance(key, str):
+        return (key,)
+    operators = {"Tensor.add": (operator.add,), "Tensor.mul": (operator.mul,)}
+    return function_of(key), *operators.get(key, ()), *([function_of("add")] if key == "Tensor.add" else [])
+
+
+def native_patterns() -> list[BackendPatternConfig]:
+    """What `BackendConfig` says of the tables above."""
+    static = [DTypeConfig(dtype, dtype) for dtype in (dtypes.quint8, dtypes.qint8)]
+    weighted = [DTypeConfig(dtype, dtype, dtypes.qint8, dtypes.float32) for dtype in (dtypes.quint8, dtypes.qint8)]
+    dynamic = DTypeConfig(dtypes.quint8, dtypes.float32, dtypes.qint8, dtypes.float32, is_dynamic=True)
+    patterns = []
+    for key in [*sorted(MODULES, key=lambda kind: kind.__name__), *sorted(FUNCTIONS)]:
+        has_weight = key in WEIGHTED or key in LAYERS_WITH_WEIGHT
+        configs = list(weighted if has_weight else static)
+        if key in (nn.Linear, "nn.functional.linear"):
+            configs.append(dynamic)
+        shared = shares_observer(key, 2)
+        kind = "OUTPUT_SHARE_OBSERVER_WITH_INPUT" if shared else "OUTPUT_USE_DIFFERENT_OBSERVER_AS_INPUT"
+        for name in names_of(key):
+            pattern = BackendPatternConfig(name).set_dtype_configs(configs)
+            patterns.append(pattern.set_observation_type(ObservationType[kind]))
+    patterns += [BackendPatternConfig(kinds).set_fuser_method(method) for kinds, method in FUSERS.items()]
+    patterns += [BackendPatternConfig(kind).set_dtype_configs([dynamic]) for kind in (nn.LSTM, nn.GRU)]
+    return patterns

@@ -15,6 +15,7 @@ import numpy as np
 from ... import dtypes
 from ...core import Tensor, full, tensor
 from ...core.quantized import (
+    move_averages,
     per_channel_affine,
     per_channel_affine_float_qparams,
     per_channel_symmetric,
@@ -26,7 +27,10 @@ from ...nn.module import Module
 
 EPS = float(np.finfo(np.float32).eps)
 _BYTES = {"qint8": (-128, 127), "int8": (-128, 127), "quint8": (0, 255), "uint8": (0, 255)}
-_OTHERS = {"qint32": (-(2**31), 2**31 - 1), "int32": (-(2**31), 2**31 - 1), "int16": (-(2**15), 2**15 - 1)}
+_OTHERS = {
+    "qint32": (-(2**31), 2**31 - 1), "int32": (-(2**31), 2**31 - 1), "int16": (-(2**15), 2**15 - 1),
+    "uint16": (0, 2**16 - 1),
+}  # fmt: skip
 PER_TENSOR = (per_tensor_affine, per_tensor_symmetric)
 PER_CHANNEL = (per_channel_affine, per_channel_symmetric, per_channel_affine_float_qparams)
 SYMMETRIC = (per_tensor_symmetric, per_channel_symmetric)
@@ -121,8 +125,6 @@ class UniformQuantizationObserverBase(ObserverBase):
             )
         if dtype.name not in {**_BYTES, **_OTHERS, "quint4x2": 0}:
             raise AssertionError(f"Default Observer only works for integer and quantized dtypes, got {dtype}")
-        if reduce_range and qscheme in SYMMETRIC and dtype is dtypes.quint8:
-            raise NotImplementedError("Cannot reduce range for symmetric quantization for quint8")
         self.qscheme, self.reduce_range = qscheme, reduce_range
         self.register_buffer("eps", tensor([eps], **(factory_kwargs or {})))
         self.has_customized_qrange = quant_min is not None and quant_max is not None
@@ -134,15 +136,18 @@ class UniformQuantizationObserverBase(ObserverBase):
                 raise AssertionError("Used-specified quantization range must include 0.")
             if low >= high:
                 raise AssertionError("qmin must be strictly less than qmax for user-specified quantization range.")
-            if self.dtype.name in ("qint8", "int8") and high - low > 255:
-                raise AssertionError(
-                    "quantization range should be positive and not exceed the maximum bit range (=256)."
-                )
-        else:
-            low, high = {**_BYTES, **_OTHERS}.get(self.dtype.name, (0, 15))
-            if self.dtype.name not in _BYTES:
+        return self.range_of(self.dtype, self.reduce_range, low, high)
+
+    @staticmethod
+    def range_of(dtype: dtypes.dtype, reduce_range: bool, low: int | None, high: int | None) -> tuple[int, int]:
+        """The integers in use: `low` to `high`, or all of the dtype; `reduce_range` leaves out a bit of bytes."""
+        if low is None or high is None:
+            low, high = {**_BYTES, **_OTHERS}.get(dtype.name, (0, 15))
+            if dtype.name not in _BYTES:
                 return low, high
-        return (low // 2, high // 2) if self.reduce_range else (low, high)
+        elif dtype.name in ("qint8", "int8") and not 0 <= high - low <= 255:
+            raise AssertionError("quantization range should be positive and not exceed the maximum bit range (=256).")
+        return (low // 2, high // 2) if reduce_range else (low, high)
 
     def _load_from_state_dict(self, state_dict: dict, prefix: str, local_metadata: dict, *others: Any) -> None:
         if local_metadata.get("version") in (None, 1):
@@ -209,6 +214,8 @@ class MinMaxObserver(UniformQuantizationObserverBase):
         is_dynamic: bool = False,
         **kwargs: Any,
     ) -> None:
+        if reduce_range and qscheme is per_tensor_symmetric and dtype is dtypes.quint8:
+            raise NotImplementedError("Cannot reduce range for symmetric quantization for quint8")
         super().__init__(dtype, qscheme, reduce_range, quant_min, quant_max, factory_kwargs, eps, is_dynamic, **kwargs)
         self.register_buffer("min_val", tensor(float("inf"), **(factory_kwargs or {})))
         self.register_buffer("max_val", tensor(float("-inf"), **(factory_kwargs or {})))
@@ -259,19 +266,8 @@ class MovingAverageMinMaxObserver(MinMaxObserver):
     def forward(self, x_orig: Tensor) -> Tensor:
         if x_orig.numel():
             low, high = x_orig.detach().to(self.min_val.dtype).aminmax()
-            moving_average(self, low, high, self.min_val.item() == float("inf"))
+            move_averages((self.min_val, self.max_val), (low, high), self.averaging_constant)
         return x_orig
-
-
-def moving_average(observer: Any, low: Tensor, high: Tensor, is_first: bool) -> None:
-    """Move the observer's range towards [low, high]; the first range is taken as it is."""
-    for name, current in (("min_val", low), ("max_val", high)):
-        average = getattr(observer, name)
-        if is_first:
-            average.resize_(current.shape)
-            average.copy_(current)
-        else:
-            average.copy_(average + observer.averaging_constant * (current - average))
 
 
 class PerChannelMinMaxObserver(UniformQuantizationObserverBase):
@@ -361,7 +357,7 @@ class MovingAveragePerChannelMinMaxObserver(PerChannelMinMaxObserver):
 
     def forward(self, x_orig: Tensor) -> Tensor:
         if x_orig.numel():
-            moving_average(self, *self._ranges(x_orig), self.min_val.numel() == 0)
+            move_averages((self.min_val, self.max_val), self._ranges(x_orig), self.averaging_constant)
         return x_orig
 
 

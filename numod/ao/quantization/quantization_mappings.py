@@ -7,8 +7,10 @@ from typing import Any
 from ... import nn
 from ...nn.attention import NonDynamicallyQuantizableLinear
 from ...nn.module import Module
+from ...nn.utils.parametrize import type_before_parametrizations as kind_of
 from ..nn import intrinsic as nni
 from ..nn import qat as nnqat
+from ..nn import quantizable
 from ..nn import quantized as nnq
 from ..nn.intrinsic import qat as nniqat
 from ..nn.intrinsic import quantized as nniq
@@ -116,6 +118,18 @@ def get_default_qconfig_propagation_list() -> set[type]:
     }
 
 
+def no_observer_set() -> tuple[type, ...]:
+    """Layers whose parts are observed, and they themselves are not."""
+    return (
+        quantizable.LSTM,
+        quantizable.MultiheadAttention,
+        nn.LSTM,
+        nn.MultiheadAttention,
+        nnqat.Embedding,
+        nnqat.EmbeddingBag,
+    )
+
+
 def is_observed_specially(module: Module) -> bool:
     """Whether a layer's result has a fixed scale in training."""
-    return type(module) in DEFAULT_MODULE_TO_ACT_POST_PROCESS and module.training
+    return kind_of(module) in DEFAULT_MODULE_TO_ACT_POST_PROCESS and module.training

@@ -9,6 +9,9 @@ from typing import Any
 
 from ... import dtypes, nn
 from ...nn.module import Module
+from ...nn.utils.parametrize import type_before_parametrizations as kind_of
+from ..nn import quantizable
+from ..nn import quantized as nnq
 from ..nn.intrinsic import Fused
 from ..nn.quantized import (
     Conv1d,
@@ -37,11 +40,22 @@ from .quantization_mappings import (
     get_default_qconfig_propagation_list,
     get_default_static_quant_module_mappings,
     is_observed_specially,
+    no_observer_set,
 )
 from .stubs import DeQuantStub, QuantWrapper
+from .utils import has_no_children_ignoring_parametrizations
 
 MEASURED = Linear, Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 _TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
+
+
+def get_default_custom_config_dict() -> dict[str, dict[type, type]]:
+    """The layers that `prepare` replaces by layers in parts, and `convert` those by quantized ones."""
+    kinds = ("LSTM", "MultiheadAttention")
+    return {
+        "float_to_observed_custom_module_class": {getattr(nn, kind): getattr(quantizable, kind) for kind in kinds},
+        "observed_to_quantized_custom_module_class": {getattr(quantizable, kind): getattr(nnq, kind) for kind in kinds},
+    }
 
 
 def _check_qconfig(qconfig: Any, module: Module) -> None:
@@ -54,7 +68,7 @@ def _check_qconfig(qconfig: Any, module: Module) -> None:
 def propagate_qconfig_(module: Module, qconfig_dict: dict | None = None, _parent: Any = None, _path: str = "") -> None:
     """Give each submodule a `qconfig`: its own, the one of its path or type in the dict, or its parent's."""
     specified = qconfig_dict or {}
-    own_qconfig = specified.get(_path, specified.get(type(module), _parent))
+    own_qconfig = specified.get(_path, specified.get(kind_of(module), _parent))
     qconfig = getattr(module, "qconfig", own_qconfig)
     _check_qconfig(qconfig, module)
     module.qconfig = qconfig
@@ -88,23 +102,24 @@ def _observe(module: Module, make: Callable | None = None) -> None:
 def _add_observers(module: Module, kinds: set, non_leaf: Iterable, custom: dict) -> None:
     """Attach observers to the submodules that have a qconfig, recursively."""
     for name, child in module.named_children():
-        if type(child) is nn.Dropout:
+        if kind_of(child) is nn.Dropout:
             continue
         if isinstance(child, (FloatFunctional, QFunctional)):
             if getattr(child, "qconfig", None) is not None:
                 child.activation_post_process = child.qconfig.activation()
-        elif isinstance(child, Fused) or type(child) in non_leaf:
+        elif isinstance(child, Fused) or kind_of(child) in non_leaf:
             _observe(child)
         elif is_observed_specially(child):
-            _observe(child, DEFAULT_MODULE_TO_ACT_POST_PROCESS[type(child)])
-        elif getattr(child, "qconfig", None) is not None and type(child) in custom:
-            observed_child = custom[type(child)].from_float(child)
+            _observe(child, DEFAULT_MODULE_TO_ACT_POST_PROCESS[kind_of(child)])
+        elif getattr(child, "qconfig", None) is not None and kind_of(child) in custom:
+            observed_child = custom[kind_of(child)].from_float(child)
             setattr(module, name, observed_child)
-            _observe(observed_child)
+            if not isinstance(observed_child, no_observer_set()):
+                _observe(observed_child)
         else:
             _add_observers(child, kinds, non_leaf, custom)
-    is_leaf = not module._modules and not isinstance(module, nn.Sequential)
-    if (is_leaf or hasattr(module, "weight_fake_quant")) and type(module) in kinds:
+    is_leaf = has_no_children_ignoring_parametrizations(module) and not isinstance(module, nn.Sequential)
+    if (is_leaf or hasattr(module, "weight_fake_quant")) and kind_of(module) in kinds:
         _observe(module)
 
 
@@ -127,7 +142,8 @@ def prepare(
             "`qconfig_dict` or by assigning the `.qconfig` attribute directly on submodules",
             stacklevel=2,
         )
-    custom = (prepare_custom_config_dict or {}).get("float_to_observed_custom_module_class", {})
+    config = get_default_custom_config_dict() if prepare_custom_config_dict is None else prepare_custom_config_dict
+    custom = config.get("float_to_observed_custom_module_class", {})
     kinds = get_default_qconfig_propagation_list() if allow_list is None else allow_list
     _add_observers(model, kinds, set(observer_non_leaf_module_list or ()), custom)
     return model
@@ -167,7 +183,8 @@ def convert(
         raise NotImplementedError("convert(is_reference=True): numod has no reference layers; convert without it")
     module = module if inplace else copy.deepcopy(module)
     mapping = get_default_static_quant_module_mappings() if mapping is None else mapping
-    custom = (convert_custom_config_dict or {}).get("observed_to_quantized_custom_module_class", {})
+    config = get_default_custom_config_dict() if convert_custom_config_dict is None else convert_custom_config_dict
+    custom = config.get("observed_to_quantized_custom_module_class", {})
     measurement = None if measure is False else Measurement(measure)
     _convert(module, mapping, custom, use_precomputed_fake_quant, measurement)
     if remove_qconfig:
@@ -182,7 +199,7 @@ def _convert(
 ) -> None:
     for name, child in module.named_children():
         path = above + name
-        if not isinstance(child, Fused) and type(child) not in custom:
+        if not isinstance(child, Fused) and kind_of(child) not in custom:
             _convert(child, mapping, custom, precomputed, measurement, f"{path}.")
         layer = swap_module(child, mapping, custom, precomputed)
         if measurement is not None and layer is not child and isinstance(layer, MEASURED):
@@ -196,13 +213,13 @@ def swap_module(
     """The layer that replaces this one, with its hooks; the module itself where nothing does."""
     if getattr(mod, "qconfig", None) is None:
         return mod
-    custom = custom_module_class_mapping.get(type(mod))
-    if custom is None and type(mod) not in mapping:
+    custom = custom_module_class_mapping.get(kind_of(mod))
+    if custom is None and kind_of(mod) not in mapping:
         return mod
     if custom is not None:
         result = custom.from_observed(mod)
     else:
-        kind = mapping[type(mod)]
+        kind = mapping[kind_of(mod)]
         result = (
             kind.from_float(mod, use_precomputed_fake_quant) if use_precomputed_fake_quant else kind.from_float(mod)
         )
@@ -228,6 +245,13 @@ def _remove_qconfig(module: Module) -> None:
     ):
         for key in [key for key, registered in hooks.items() if registered is hook]:
             del hooks[key]
+
+
+def _get_observer_dict(mod: Module, target_dict: dict[str, Module], prefix: str = "") -> None:
+    """Add the observers of a model to a dict, by path."""
+    for path, module in mod.named_modules():
+        if hasattr(module, "activation_post_process"):
+            target_dict[f"{prefix}.{path}.activation_post_process".lstrip(".")] = module.activation_post_process
 
 
 def default_eval_fn(model: Module, calib_data: Iterable) -> None:

@@ -15,7 +15,9 @@ from typing import Any
 from ... import dtypes, nn
 from ...core import Tensor, zeros
 from ...nn.module import Module
+from ...nn.utils.parametrize import type_before_parametrizations as kind_of
 from ..nn.quantized.base import quantize_weight
+from .backend_config import BackendConfig
 from .calls import CONSTANT, Call, CallGraph, record, unwatch, watch_all
 from .custom_config import ConvertCustomConfig, FuseCustomConfig, PrepareCustomConfig
 from .fuse_modules import get_fuser_method
@@ -29,6 +31,7 @@ from .graph_patterns import (
     STATIC_MODULES,
     WEIGHTED,
     activations_of,
+    names_of,
     shares_observer,
 )
 from .observer import ReuseInputObserver
@@ -70,7 +73,7 @@ def _chain(first: Call) -> list[Call]:
     return [*chain, following] if can_end_in_relu and _is_relu(following) else chain
 
 
-def _fuse(model: Module, graph: CallGraph, is_qat: bool) -> None:
+def _fuse(model: Module, graph: CallGraph, is_qat: bool, backend: BackendConfig | None) -> None:
     """Fuse layers in place; the calls after the first of a group are skipped."""
     times = Counter(call.target for call in graph.matched if call.op == "call_module")
     for call in graph.matched:
@@ -83,7 +86,11 @@ def _fuse(model: Module, graph: CallGraph, is_qat: bool) -> None:
             model.get_submodule(part.target) if part.op == "call_module" else nn.ReLU().train(model.training)
             for part in chain
         ]
-        fused = get_fuser_method(tuple(map(type, layers)))(is_qat, *layers)
+        kinds = tuple(map(kind_of, layers))
+        method = get_fuser_method(kinds) if backend is None else backend.fuser_of(kinds)
+        if method is None:
+            continue
+        fused = method(is_qat, *layers)
         _replace(model, call.target, fused)
         for part in chain[1:]:
             part.is_skipped = True
@@ -100,7 +107,9 @@ def _replace(model: Module, path: str, layer: Module) -> None:
     model.get_submodule(parent)._modules[name] = layer.train(former.training)
 
 
-def _graph_of(model: Module, example_inputs: Any, is_qat: bool, config: PrepareCustomConfig) -> tuple:
+def _graph_of(
+    model: Module, example_inputs: Any, is_qat: bool, config: PrepareCustomConfig, backend: BackendConfig | None
+) -> tuple:
     if isinstance(example_inputs, Tensor):
         example_inputs = (example_inputs,)
     if not isinstance(example_inputs, (tuple, list)):
@@ -109,20 +118,24 @@ def _graph_of(model: Module, example_inputs: Any, is_qat: bool, config: PrepareC
         )
     model = copy.deepcopy(model)
     graph = record(model, tuple(example_inputs), config.is_opaque)
-    _fuse(model, graph, is_qat)
+    _fuse(model, graph, is_qat, backend)
     return model, graph
 
 
 # ---- preparing
 
 
-def _plan(model: Module, graph: CallGraph, mapping: QConfigMapping, opaque: Callable) -> None:
+def _plan(
+    model: Module, graph: CallGraph, mapping: QConfigMapping, opaque: Callable, backend: BackendConfig | None
+) -> None:
     """Decide which calls are quantized, and with which QConfig."""
     for call in graph.nodes:
         if call.op != "placeholder":
             call.qconfig = mapping.qconfig_of(call.path, call.key, call.scope, call.index)
     for call in graph.matched:
         if call.op == "call_module" and opaque(call.target, model.get_submodule(call.target)):
+            call.qconfig = None
+        if backend is not None and call.qconfig is not None and not backend.quantizes(names_of(call.key), call.qconfig):
             call.qconfig = None
         is_known = not call.is_skipped and (call.key in FUNCTIONS or call.key in MODULES)
         call.is_quantized = is_known and _is_static(call.qconfig) and _has_own_weight(call)
@@ -259,11 +272,11 @@ def _value(call: Call) -> Call:
 def _prepare(
     model: Module, qconfig_mapping: Any, example_inputs: Any, is_qat: bool, config: Any, backend_config: Any
 ) -> GraphModule:
-    _refuse_backend(backend_config)
+    backend = _backend(backend_config)
     mapping = qconfig_mapping if isinstance(qconfig_mapping, QConfigMapping) else _from_dict(qconfig_mapping)
     config = PrepareCustomConfig.of(config)
-    model, graph = _graph_of(model, example_inputs, is_qat, config)
-    _plan(model, graph, mapping, config.is_opaque)
+    model, graph = _graph_of(model, example_inputs, is_qat, config, backend)
+    _plan(model, graph, mapping, config.is_opaque, backend)
     if is_qat:
         for call in graph.matched:
             if call.is_quantized and call.op == "call_module":
@@ -289,12 +302,13 @@ def _from_dict(qconfig_dict: Any) -> QConfigMapping:
     return QConfigMapping.from_dict(qconfig_dict)
 
 
-def _refuse_backend(backend_config: Any) -> None:
-    if backend_config is not None:
-        raise NotImplementedError(
-            "backend_config: numod has one backend, whose operations are PyTorch's native ones; leave it None and set "
-            "QConfigs by a QConfigMapping"
-        )
+def _backend(backend_config: Any) -> BackendConfig | None:
+    """The config of an argument: a config, PyTorch's older dict, or None for all that numod quantizes."""
+    if backend_config is None or isinstance(backend_config, BackendConfig):
+        return backend_config
+    if not isinstance(backend_config, dict):
+        raise TypeError(f"backend_config must be a BackendConfig, got {type(backend_config).__name__}")
+    return BackendConfig.from_dict(backend_config)
 
 
 def _swap(model: Module, call: Call, mapping: dict) -> None:
@@ -319,7 +333,8 @@ def prepare_fx(
     """A copy of a model in evaluation mode, fused, with observers of what is to be quantized.
 
     The model is run once with `example_inputs`. Then call the result with typical inputs, and `convert_fx` it. Layers
-    and functions are quantized as `qconfig_mapping` says. A model must make the same calls at each run.
+    and functions are quantized as `qconfig_mapping` says, and only those that `backend_config` has, where one is
+    passed. A model must make the same calls at each run.
     """
     return _prepare(model, qconfig_mapping, example_inputs, False, prepare_custom_config, backend_config)
 
@@ -348,12 +363,12 @@ def fuse_fx(
 
     The model is run once: with `example_inputs`, or with zeros of a shape that its first layer takes.
     """
-    _refuse_backend(backend_config)
+    backend = _backend(backend_config)
     FuseCustomConfig.of(fuse_custom_config)
     config = PrepareCustomConfig()
     for inputs in _guessed_inputs(model) if example_inputs is None else [example_inputs]:
         try:
-            model, graph = _graph_of(model, inputs, False, config)
+            model, graph = _graph_of(model, inputs, False, config, backend)
             break
         except (RuntimeError, ValueError):
             if example_inputs is not None:
@@ -399,7 +414,7 @@ def convert_fx(
             "convert_fx: expected the model that prepare_fx or prepare_qat_fx returned, got "
             f"{type(graph_module).__name__}"
         )
-    _refuse_backend(backend_config)
+    _backend(backend_config)  # the dtypes were chosen by prepare_fx
     model = copy.deepcopy(graph_module)
     if qconfig_mapping is not None:
         _keep_floats(model.graph, qconfig_mapping)

@@ -1,23 +1,21 @@
 """Quantized tensors: integers and a scale.
 
 `schemes` has the quantization schemes, `tensor` the class, `products` and `convolutions` what layers compute,
-`operations` the table of functions that work on quantized tensors, `functions` the public functions that make them. The
-formulas are rows of `ops.quantize`.
+`operations` the table of functions that work on quantized tensors, `functions` the public functions that make them,
+`training` those that only round. The formulas are rows of `ops.quantize`.
 """
 
 from __future__ import annotations
 
 from .convolutions import Settings, records_float_layers, static_convolution, static_transposed_convolution
 from .functions import (
+    _choose_qparams_per_tensor,
     _empty_affine_quantized,
-    _fake_quantize_learnable_per_channel_affine,
-    _fake_quantize_learnable_per_tensor_affine,
+    _empty_per_channel_affine_quantized,
     _make_per_channel_quantized_tensor,
     _make_per_tensor_quantized_tensor,
     choose_parameters,
     dequantize,
-    fake_quantize_per_channel_affine,
-    fake_quantize_per_tensor_affine,
     int_repr,
     q_per_channel_axis,
     q_per_channel_scales,
@@ -46,14 +44,24 @@ from .schemes import (
     qscheme,
 )
 from .tensor import Quantizer, QuantizedTensor
+from .training import (
+    _fake_quantize_learnable_per_channel_affine,
+    _fake_quantize_learnable_per_tensor_affine,
+    fake_quantize_per_channel_affine,
+    fake_quantize_per_tensor_affine,
+    fused_moving_avg_obs_fake_quant,
+    move_averages,
+)
 
 __all__ = [
     "QuantizedTensor", "Quantizer", "Settings",
-    "_empty_affine_quantized", "_fake_quantize_learnable_per_channel_affine",
+    "_choose_qparams_per_tensor", "_empty_affine_quantized", "_empty_per_channel_affine_quantized",
+    "_fake_quantize_learnable_per_channel_affine",
     "_fake_quantize_learnable_per_tensor_affine", "_make_per_channel_quantized_tensor",
     "_make_per_tensor_quantized_tensor", "choose_parameters", "dequantize", "dynamic_layer",
     "dynamic_linear", "dynamic_rows_linear",
-    "fake_quantize_per_channel_affine", "fake_quantize_per_tensor_affine", "int_repr", "per_channel_affine",
+    "fake_quantize_per_channel_affine", "fake_quantize_per_tensor_affine", "fused_moving_avg_obs_fake_quant",
+    "int_repr", "move_averages", "per_channel_affine",
     "per_channel_affine_float_qparams", "per_channel_symmetric", "per_tensor_affine", "per_tensor_symmetric",
     "q_per_channel_axis", "q_per_channel_scales", "q_per_channel_zero_points", "q_scale", "q_zero_point", "qscheme",
     "quantize_per_channel", "quantize_per_tensor", "quantize_per_tensor_dynamic", "quantized_linear",

@@ -8,10 +8,10 @@ from typing import NoReturn
 import numpy as np
 
 from ... import dtypes
+from ...device.device import Device
 from ...dtypes import QuantizedDtype
 from ...errors import normalize_dim
-from ...ops import quantize as rows
-from ..apply import apply
+from ...formats import memory_format as MemoryFormat
 from ..create.creation import empty
 from ..create.values import as_tensor
 from ..tensor import Tensor
@@ -88,8 +88,17 @@ def quantize_per_tensor_dynamic(input: Tensor, dtype: QuantizedDtype, reduce_ran
         tensor([  0, 255], dtype=numod.uint8)
     """
     _check_input(input, dtype)
+    return quantize_per_tensor(input, *_parameters_of(input, dtype, reduce_range), dtype)
+
+
+def _choose_qparams_per_tensor(input: Tensor, reduce_range: bool = False) -> tuple[float, int]:
+    """Scale and zero point of quint8 for a tensor's range."""
+    return _parameters_of(input, dtypes.quint8, reduce_range)
+
+
+def _parameters_of(input: Tensor, dtype: QuantizedDtype, reduce_range: bool) -> tuple[float, int]:
     low, high = (float(bound) for bound in input.aminmax()) if input.numel() else (0.0, 0.0)
-    return quantize_per_tensor(input, *choose_parameters(low, high, dtype, reduce_range), dtype)
+    return choose_parameters(low, high, dtype, reduce_range)
 
 
 def choose_parameters(low: float, high: float, dtype: QuantizedDtype, reduce_range: bool = False) -> tuple[float, int]:
@@ -203,107 +212,35 @@ def _dtype_of(integers: Tensor) -> QuantizedDtype:
 
 
 def _empty_affine_quantized(
-    *size: int | Sequence[int], scale: float = 1.0, zero_point: int = 0, dtype: QuantizedDtype = dtypes.quint8
+    *size: int | Sequence[int],
+    scale: float = 1.0,
+    zero_point: int = 0,
+    dtype: QuantizedDtype = dtypes.quint8,
+    device: str | Device | None = None,
+    memory_format: MemoryFormat | None = None,
 ) -> QuantizedTensor:
     """An uninitialized quantized tensor."""
-    shape = size[0] if len(size) == 1 and isinstance(size[0], (tuple, list)) else size
-    integers = empty(tuple(shape), dtype=dtype.integers)
-    return wrap_integers(integers, Quantizer(dtype, per_tensor_affine, float(scale), int(zero_point)))
+    quantizer = Quantizer(dtype, per_tensor_affine, float(scale), int(zero_point))
+    return wrap_integers(_empty_integers(size, dtype, device, memory_format), quantizer)
 
 
-# ---- training: rounding with the gradient of the identity
-
-
-def fake_quantize_per_tensor_affine(
-    input: Tensor, scale: float | Tensor, zero_point: int | Tensor, quant_min: int, quant_max: int
-) -> Tensor:
-    """The nearest values that a quantized tensor could hold, as floats. The gradient is 1 inside the range, else 0.
-
-    Example:
-
-        >>> torch.fake_quantize_per_tensor_affine(torch.tensor([0.26, 9.0]), 0.1, 0, 0, 15)
-        tensor([0.3000, 1.5000])
-    """
-    _check_range("fake_quantize_per_tensor_affine", quant_min, quant_max)
-    if isinstance(zero_point, (int, float)) and not quant_min <= zero_point <= quant_max:
-        raise RuntimeError("`zero_point` must be between `quant_min` and `quant_max`.")
-    scale, zero_point = map(_detached, (scale, zero_point))
-    return apply(rows.fake_quantize, (input, scale, zero_point, quant_min, quant_max))
-
-
-def fake_quantize_per_channel_affine(
-    input: Tensor, scale: Tensor, zero_point: Tensor, axis: int, quant_min: int, quant_max: int
-) -> Tensor:
-    """As `fake_quantize_per_tensor_affine`, with a scale and a zero point for each channel along `axis`.
-
-    Example:
-
-        >>> scales, zeros = torch.tensor([0.1, 0.5]), torch.tensor([0, 0], dtype=torch.int32)
-        >>> torch.fake_quantize_per_channel_affine(torch.tensor([[0.26], [0.26]]), scales, zeros, 0, 0, 255)
-        tensor([[0.3000],
-                [0.5000]])
-    """
-    _check_range("fake_quantize_per_channel_affine", quant_min, quant_max)
-    axis = normalize_dim(axis, input.ndim)
-    if zero_point.dtype not in (dtypes.int32, dtypes.float32, dtypes.float16):
-        raise RuntimeError(f"Zero-point must be Int32, Float or Half, found {zero_point.dtype.short}")
-    if scale.ndim != 1 or zero_point.ndim != 1:
-        raise RuntimeError("scale and zero_point should be 1-D tensors")
-    if not scale.numel() == zero_point.numel() == input.shape[axis]:
-        raise RuntimeError(
-            "dimensions of scale and zero-point are not consistent with input tensor: expected "
-            f"{input.shape[axis]} channels, got {scale.numel()} and {zero_point.numel()}"
-        )
-    shape = [-1 if dim == axis else 1 for dim in range(input.ndim)]
-    scale, zero_point = (_detached(argument).reshape(shape) for argument in (scale, zero_point))
-    return apply(rows.fake_quantize, (input, scale, zero_point, quant_min, quant_max))
-
-
-def _fake_quantize_learnable_per_tensor_affine(
-    input: Tensor, scale: Tensor, zero_point: Tensor, quant_min: int, quant_max: int, grad_factor: float = 1.0
-) -> Tensor:
-    """`fake_quantize_per_tensor_affine` with gradients of scale and zero point, multiplied by `grad_factor`."""
-    _check_range("_fake_quantize_learnable_per_tensor_affine", quant_min, quant_max)
-    zero_point = _through(zero_point, zero_point.detach().round().clamp(quant_min, quant_max))
-    scale, zero_point = (_scaled_gradient(argument, grad_factor) for argument in (scale, zero_point))
-    return apply(rows.fake_quantize, (input, scale, zero_point, quant_min, quant_max))
-
-
-def _fake_quantize_learnable_per_channel_affine(
-    input: Tensor,
-    scale: Tensor,
-    zero_point: Tensor,
+def _empty_per_channel_affine_quantized(
+    *size: int | Sequence[int],
+    scales: Tensor,
+    zero_points: Tensor,
     axis: int,
-    quant_min: int,
-    quant_max: int,
-    grad_factor: float = 1.0,
+    dtype: QuantizedDtype = dtypes.quint8,
+    device: str | Device | None = None,
+    memory_format: MemoryFormat | None = None,
+) -> QuantizedTensor:
+    """An uninitialized quantized tensor with a scale and a zero point for each channel along `axis`."""
+    integers = _empty_integers(size, dtype, device, memory_format)
+    return wrap_integers(integers, _channel_quantizer(dtype, scales, zero_points, normalize_dim(axis, integers.ndim)))
+
+
+def _empty_integers(
+    size: tuple, dtype: QuantizedDtype, device: str | Device | None, order: MemoryFormat | None
 ) -> Tensor:
-    """`fake_quantize_per_channel_affine` with gradients of scales and zero points, multiplied by `grad_factor`."""
-    shape = [-1 if dim == normalize_dim(axis, input.ndim) else 1 for dim in range(input.ndim)]
-    return _fake_quantize_learnable_per_tensor_affine(
-        input, scale.reshape(shape), zero_point.reshape(shape), quant_min, quant_max, grad_factor
-    )
-
-
-def _through(source: Tensor, value: Tensor) -> Tensor:
-    """`value`, with the gradient of `source`."""
-    return source + (value - source).detach() if source.requires_grad else value
-
-
-def _scaled_gradient(source: Tensor, factor: float) -> Tensor:
-    """The tensor itself, whose gradient is multiplied by `factor`."""
-    return source if factor == 1.0 or not source.requires_grad else _through(source * factor, source.detach())
-
-
-def _detached(value: float | Tensor) -> float | Tensor:
-    """A copy in float32: observers write their buffers before the backward pass reads the scale."""
-    if not isinstance(value, Tensor):
-        return value
-    return value.detach().clone() if value.dtype is dtypes.float32 else value.detach().float()
-
-
-def _check_range(name: str, quant_min: int, quant_max: int) -> None:
-    if quant_min > quant_max:
-        raise RuntimeError(
-            f"{name}: `quant_min` should be less than or equal to `quant_max`, got {quant_min}, {quant_max}"
-        )
+    shape = size[0] if len(size) == 1 and isinstance(size[0], (tuple, list)) else size
+    integers = empty(tuple(shape), dtype=dtype.integers, device=device)
+    return integers if order is None else integers.contiguous(memory_format=order)

@@ -7,11 +7,16 @@ are computed in float32 and quantized again; sigmoid and tanh have fixed scales,
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from ... import dtypes
+from ...errors import normalize_dim
 from .. import overrides
 from ..create.creation import full
+from ..create.values import as_tensor
 from ..tensor import Tensor
 from .products import dynamic_linear
 from .schemes import per_tensor_affine
@@ -25,10 +30,11 @@ _MOVING = """view reshape flatten t transpose swapaxes swapdims permute movedim 
     max_pool1d max_pool2d max_pool3d adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d hsplit vsplit dsplit
     unfold rot90 cpu cuda alias squeeze_copy narrow_copy data __get__.data empty_like""".split()
 # of these, those that keep the channels of a per-channel scheme
-_KEEPING = "detach clone contiguous requires_grad_ cpu cuda data __get__.data empty_like".split()
+_KEEPING = "detach clone contiguous requires_grad_ cpu cuda data __get__.data empty_like to".split()
 # functions that are computed in float32, with the scale of the input for the result
 _REQUANTIZED = """mean avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d
-    interpolate upsample leaky_relu elu hardtanh relu6 clamp clip clamp_min clamp_max threshold celu hardswish
+    interpolate upsample grid_sample leaky_relu elu hardtanh relu6 clamp clip clamp_min clamp_max threshold celu
+    hardswish
     dropout dropout1d dropout2d dropout3d feature_dropout nan_to_num pad""".split()
 _FIXED = {"sigmoid": (1 / 256, 0), "hardsigmoid": (1 / 256, 0), "tanh": (1 / 128, 128)}  # scale, zero point of quint8
 _COMPARING = "eq ne lt le gt ge __eq__ __ne__ __lt__ __le__ __gt__ __ge__ equal allclose isclose".split()
@@ -37,7 +43,7 @@ _READING = "item tolist __bool__ __float__ __int__ __format__ std var".split()
 # functions that read the shape or the storage
 _ASKING = """size stride dim ndimension numel nelement is_contiguous element_size storage_offset data_ptr get_device
     is_floating_point is_complex __len__ is_inference is_shared is_pinned untyped_storage _is_view __hash__
-    retain_grad register_hook __dir__ dim_order is_tensor""".split()
+    storage retain_grad register_hook __dir__ dim_order is_tensor""".split()
 
 
 def call(func: Callable, path: str, args: tuple, kwargs: dict) -> Any:
@@ -79,9 +85,14 @@ def _moved_channels(name: str, args: tuple, quantizer: Quantizer) -> Quantizer:
     if name in ("t", "transpose", "swapaxes", "swapdims"):
         first, second = args[1:3] if name != "t" else (0, ndim - 1)
         order[first], order[second] = order[second], order[first]
-    elif name == "__getitem__" and isinstance(args[1], int) and not quantizer.axis:
-        scale, zero_point = (vector[args[1]].item() for vector in (quantizer.scale, quantizer.zero_point))
-        return Quantizer(quantizer.dtype, per_tensor_affine, scale, zero_point)
+    elif name == "__getitem__":
+        return _indexed(quantizer, tuple(args[0].shape), args[1])
+    elif name == "select":
+        return _indexed(quantizer, tuple(args[0].shape), (slice(None),) * normalize_dim(args[1], ndim) + (args[2],))
+    elif name == "unsqueeze":
+        return replace(quantizer, axis=quantizer.axis + (normalize_dim(args[1], ndim + 1) <= quantizer.axis))
+    elif name == "squeeze":
+        return _squeezed(quantizer, tuple(args[0].shape), args[1:])
     elif name == "permute":
         order = args[1] if isinstance(args[1], (tuple, list)) else args[1:]
     else:
@@ -90,6 +101,33 @@ def _moved_channels(name: str, args: tuple, quantizer: Quantizer) -> Quantizer:
             "call dequantize() first"
         )
     return moved(quantizer, tuple(order))
+
+
+def _indexed(quantizer: Quantizer, shape: tuple[int, ...], index: Any) -> Quantizer:
+    """The quantizer of a per-channel tensor's part. An index array follows the channels: its other strides are 0."""
+    parts = index if isinstance(index, tuple) else (index,)
+    if not all(part is None or part is Ellipsis or isinstance(part, (int, slice)) for part in parts):
+        raise RuntimeError(
+            f"__getitem__(): a per-channel quantized tensor takes integers and slices, got {index!r}; call "
+            "dequantize() first"
+        )
+    strides = [8 * (dim == quantizer.axis) for dim in range(len(shape))]
+    channels = np.lib.stride_tricks.as_strided(np.arange(shape[quantizer.axis]), shape, strides)[parts]
+    axes = [dim for dim, stride in enumerate(getattr(channels, "strides", ())) if stride]
+    if not axes:  # one channel
+        scale, zero_point = (vector[int(channels.flat[0])].item() for vector in (quantizer.scale, quantizer.zero_point))
+        return Quantizer(quantizer.dtype, per_tensor_affine, scale, zero_point)
+    selected = channels[tuple([slice(None) if dim == axes[0] else 0 for dim in range(channels.ndim)])].tolist()
+    return replace(quantizer, scale=quantizer.scale[selected], zero_point=quantizer.zero_point[selected], axis=axes[0])
+
+
+def _squeezed(quantizer: Quantizer, shape: tuple[int, ...], dims: tuple) -> Quantizer:
+    chosen = dims[0] if dims else range(len(shape))
+    removed = {normalize_dim(dim, len(shape)) for dim in ([chosen] if isinstance(chosen, int) else chosen)}
+    removed = {dim for dim in removed if shape[dim] == 1}
+    if quantizer.axis in removed:
+        raise RuntimeError("Squeeze is only possible on non-axis dimension for Per-Channel Quantized Tensors.")
+    return replace(quantizer, axis=quantizer.axis - sum(dim < quantizer.axis for dim in removed))
 
 
 def _integers(argument: Any) -> Any:
@@ -180,6 +218,44 @@ def _copy(func: Callable, name: str, args: tuple, kwargs: dict) -> Tensor:
     return _write(target, quantized)
 
 
+def _assigned(value: Any, quantizer: Quantizer, shape: tuple[int, ...]) -> Tensor:
+    """The integers that a quantizer makes of a value, broadcast to a shape."""
+    if isinstance(value, QuantizedTensor):
+        if value._quantizer.same_as(quantizer):
+            return value._integers
+        value = value.dequantize()
+    values = value.float() if isinstance(value, Tensor) else as_tensor(value, dtype=dtypes.float32)
+    while values.ndim > len(shape) and len(values) == 1:
+        values = values[0]
+    return quantizer.quantize(values.expand(shape))._integers
+
+
+def _set_item(func: Callable, name: str, args: tuple, kwargs: dict) -> None:
+    """target[index] = value, with the target's scale."""
+    target, index, value = args
+    if not isinstance(target, QuantizedTensor):
+        func(target, index, _value(value))
+        return
+    part = target[index]
+    func(target._integers, index, _assigned(value, part._quantizer, tuple(part.shape)))
+
+
+def _put(func: Callable, name: str, args: tuple, kwargs: dict) -> QuantizedTensor:
+    """index_put: values with the target's scale."""
+    target, indices, value, *others = args
+    if target._quantizer.scheme.is_per_channel:
+        refuse(name)
+    part = target._integers[tuple(indices)]
+    result = func(target._integers, indices, _assigned(value, target._quantizer, tuple(part.shape)), *others, **kwargs)
+    return target if name.endswith("_") else wrap_integers(result, target._quantizer)
+
+
+def _masked_fill(func: Callable, name: str, args: tuple, kwargs: dict) -> QuantizedTensor:
+    target, mask, value = args
+    filled = target._quantizer.quantize(full(target.shape, float(value)))._integers
+    return wrap_integers(target._integers.where(~mask, filled), target._quantizer)
+
+
 def _fill(func: Callable, name: str, args: tuple, kwargs: dict) -> QuantizedTensor:
     target, value = args
     return _write(target, target._quantizer.quantize(full(target.shape, float(value))))
@@ -222,6 +298,10 @@ _RULES: dict[str, Callable] = {
     "equal": _equal,
     "copy_": _copy,
     "fill_": _fill,
+    "__setitem__": _set_item,
+    "index_put_": _put,
+    "index_put": _put,
+    "masked_fill": _masked_fill,
     "requires_grad_": _ask,
     "to": _to,
 }

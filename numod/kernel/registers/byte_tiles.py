@@ -1,8 +1,13 @@
 """Register tiles of a product of bytes, with 32-bit sums. Packing and edges are loops in kernels.
 
-A 32-bit word holds neighbours along the sum: four bytes if the processor has VNNI (unsigned times signed bytes), else
-two 16-bit numbers, whose products every processor computes exactly. Each step loads a row of B's words and adds their
+A 32-bit word holds neighbours along the sum: four bytes if the processor multiplies unsigned by signed bytes, else two
+16-bit numbers, whose products every processor computes exactly. Each step loads a row of B's words and adds their
 products with one word of each row of A.
+
+VNNI adds products of bytes in 32 bits. AVX2 and AVX-512BW have the product of older processors (vpmaddubsw), whose
+sums of two products saturate at 16 bits. They cannot if the unsigned bytes are at most 127, as those with
+`reduce_range` are: 2 * 127 * 128 < 2**15. So each tile looks at its rows of A first, and where a byte is greater it
+multiplies the even and the odd bytes as 16-bit numbers.
 """
 
 from __future__ import annotations
@@ -44,16 +49,26 @@ ROWS = (
 )
 
 
+VNNI, SATURATING, PAIRS = "vnni", "saturating", "pairs"  # products of words: see above
+
+
 @functools.cache
-def group() -> int:
-    """Numbers in a word on this processor: 4 with VNNI, else 2."""
-    return group_of(target.features().split(","), host().width)
+def products() -> str:
+    """How this processor multiplies words."""
+    return products_of(target.features().split(","), host().width)
 
 
-def group_of(names: list[str], width: int) -> int:
-    """Numbers in a word, by LLVM's names of a processor's features, for vectors of `width` bytes."""
+def products_of(names: list[str], width: int) -> str:
+    """How a processor multiplies words, by LLVM's names of its features, for vectors of `width` bytes."""
     has_avx512 = "+avx512vnni" in names and (width == 64 or "+avx512vl" in names)
-    return 4 if width >= 32 and (has_avx512 or (width == 32 and "+avxvnni" in names)) else 2
+    if width >= 32 and (has_avx512 or (width == 32 and "+avxvnni" in names)):
+        return VNNI
+    return SATURATING if {32: "+avx2", 64: "+avx512bw"}.get(width) in names else PAIRS
+
+
+def group() -> int:
+    """Numbers in a word on this processor."""
+    return 2 if products() == PAIRS else 4
 
 
 def number_type() -> np.dtype:
@@ -80,15 +95,15 @@ def functions() -> dict[str, Callable]:
 
     byte_row and byte_float_row compute one row.
     """
-    vectors, number_group = shape().vectors, group()
+    vectors, kind = shape().vectors, products()
     return {
         "byte_tile": primitive(
             "byte_tile",
             "a[a_at], a_row, b[b_at], b_step, c[c_at], c_row, depth",
-            functools.partial(emit, shape().rows, vectors, number_group),
+            functools.partial(emit, shape().rows, vectors, kind),
         ),
         **{
-            name: primitive(name, arguments, functools.partial(emitter, rows, vectors, number_group))
+            name: primitive(name, arguments, functools.partial(emitter, rows, vectors, kind))
             for name, arguments, emitter, rows in (
                 ("byte_rows", ROWS, emit_rows, shape().rows),
                 ("byte_row", ROWS, emit_rows, 1),
@@ -99,30 +114,22 @@ def functions() -> dict[str, Callable]:
     }
 
 
-def emit(rows, vectors, group, w, a, a_row, b, b_step, c, c_row, depth):
+def emit(rows, vectors, kind, w, a, a_row, b, b_step, c, c_row, depth):
     """Write byte_tile."""
-    starts = [w.at(a, (a_row, i)) for i in range(rows)]
-
-    def step(k: object, sums: list) -> list:
-        right, new = [w.load(b, (k, b_step), v * w.lanes) for v in range(vectors)], []
-        for start, totals in zip(starts, sums):
-            left = w.splat(w.element_at(start, k))
-            new.append([add_products(w, group, total, left, vector) for total, vector in zip(totals, right)])
-        return new
-
-    sums = w.loop(0, depth, 1, [[w.zeros] * vectors] * rows, step)
+    one, all_rows = w.number(1), w.number(rows)
+    sums = _sums(w, rows, vectors, kind, a, a_row, w.number(0), b, b_step, depth, one, all_rows)
     for i in range(rows):
         for v in range(vectors):
             w.store(sums[i][v], c, (c_row, i), v * w.lanes)
 
 
 def emit_rows(
-    rows, vectors, group, w, a, a_row, a_segment, b, added, scales, out, out_row, depth, segments, valid, columns,
+    rows, vectors, kind, w, a, a_row, a_segment, b, added, scales, out, out_row, depth, segments, valid, columns,
     least, most, zero,
 ):  # fmt: skip
     """Write byte_rows."""
     w, builder = Writer(w.builder, w.ir.IntType(32)), w.builder
-    sums = _sums(w, rows, vectors, group, a, a_row, a_segment, b, depth, segments, valid)
+    sums = _sums(w, rows, vectors, kind, a, a_row, a_segment, b, vectors * w.lanes, depth, segments, valid)
     floats = Writer(builder, w.ir.FloatType(), w.lanes)
     byte = Writer(builder, w.ir.IntType(8), w.lanes)
     low, high = (floats.splat(builder.sitofp(bound, floats.element)) for bound in (least, most))
@@ -140,11 +147,11 @@ def emit_rows(
 
 
 def emit_floats(
-    rows, vectors, group, w, a, a_row, b, added, scales, shifts, factors, out, out_row, depth, valid, columns
+    rows, vectors, kind, w, a, a_row, b, added, scales, shifts, factors, out, out_row, depth, valid, columns
 ):
     """Write byte_floats."""
     w, builder = Writer(w.builder, w.ir.IntType(32)), w.builder
-    sums = _sums(w, rows, vectors, group, a, a_row, w.number(0), b, depth, w.number(1), valid)
+    sums = _sums(w, rows, vectors, kind, a, a_row, w.number(0), b, vectors * w.lanes, depth, w.number(1), valid)
     floats = Writer(builder, w.ir.FloatType(), w.lanes)
     for i in range(rows):
         with builder.if_then(builder.icmp_signed("<", w.number(i), valid)):
@@ -157,38 +164,97 @@ def emit_floats(
                 floats.store_first(result, builder.sub(columns, w.number(at)), out, (out_row, i), at)
 
 
-def _sums(w, rows, vectors, group, a, a_row, a_segment, b, depth, segments, valid):
+def _sums(w, rows, vectors, kind, a, a_row, a_segment, b, b_step, depth, segments, valid):
     """Write the loops of a tile: the sums of each row, in vectors. Missing rows repeat the last one."""
-    builder, panel = w.builder, vectors * w.lanes
+    builder = w.builder
     a = builder.bitcast(a, w.element.as_pointer())
     starts = [w.at(a, (a_row, w.within(i, valid))) for i in range(rows)]
 
-    def segment(s: object, sums: list) -> list:
-        first = builder.mul(w.number(s), depth)
+    def sums_by(kind: str) -> list:
+        def segment(s: object, sums: list) -> list:
+            first = builder.mul(w.number(s), depth)
 
-        def step(k: object, sums: list) -> list:
-            right = [w.load(b, (builder.add(first, w.number(k)), panel), v * w.lanes) for v in range(vectors)]
-            new = []
-            for start, totals in zip(starts, sums):
-                left = w.splat(builder.load(w.at(start, (a_segment, s), k), align=1))
-                new.append([add_products(w, group, total, left, vector) for total, vector in zip(totals, right)])
-            return new
+            def step(k: object, sums: list) -> list:
+                right = [w.load(b, (builder.add(first, w.number(k)), b_step), v * w.lanes) for v in range(vectors)]
+                new = []
+                for start, totals in zip(starts, sums):
+                    left = w.splat(builder.load(w.at(start, (a_segment, s), k), align=1))
+                    new.append([add_products(w, kind, total, left, vector) for total, vector in zip(totals, right)])
+                return new
 
-        return w.loop(0, depth, 1, sums, step)
+            return w.loop(0, depth, 1, sums, step)
 
-    return w.loop(0, segments, 1, [[w.zeros] * vectors] * rows, segment)
+        return w.loop(0, segments, 1, [[w.zeros] * vectors] * rows, segment)
+
+    if kind != SATURATING:
+        return sums_by(kind)
+    high_bits = builder.and_(_bits(w, starts, a_segment, depth, segments), w.element(0x80808080))
+    with builder.if_else(builder.icmp_unsigned("==", high_bits, w.element(0)), likely=True) as (small, any_bytes):
+        with small:
+            sums, small_end = sums_by(SATURATING), builder.block
+        with any_bytes:
+            others, any_end = sums_by(_HALVES), builder.block
+    return w.either(sums, small_end, others, any_end)
 
 
-def add_products(w: Writer, group: int, total: object, left: object, right: object) -> object:
+def _bits(w, starts, a_segment, depth, segments):
+    """The bits that any word of the rows has."""
+    builder = w.builder
+    whole = builder.and_(depth, w.number(-w.lanes))
+
+    def segment(s: object, state: list) -> list:
+        def vector_step(k: object, state: list) -> list:
+            for start in starts:
+                pointer = builder.bitcast(w.at(start, (a_segment, s), k), w.vector.as_pointer())
+                state = [builder.or_(state[0], builder.load(pointer, align=1)), state[1]]
+            return state
+
+        def word_step(k: object, state: list) -> list:
+            for start in starts:
+                state = [state[0], builder.or_(state[1], builder.load(w.at(start, (a_segment, s), k), align=1))]
+            return state
+
+        return w.loop(whole, depth, 1, w.loop(0, whole, w.lanes, state, vector_step), word_step)
+
+    vector, word = w.loop(0, segments, 1, [w.zeros, w.element(0)], segment)
+    reduce = w.declared(f"vector.reduce.or.v{w.lanes}i32", w.element, [w.vector])
+    return builder.or_(builder.call(reduce, [vector]), word)
+
+
+_HALVES = "halves"  # the products of bytes as 16-bit numbers, the even ones and then the odd ones
+
+
+def add_products(w: Writer, kind: str, total: object, left: object, right: object) -> object:
     """total + the dot product of two words: of 4 bytes, unsigned by signed, or of 2 signed 16-bit numbers."""
     builder = w.builder
-    if group == 4:
+    if kind == VNNI:
         return builder.call(
             w.declared(f"x86.avx512.vpdpbusd.{32 * w.lanes}", w.vector, [w.vector] * 3), [total, left, right]
         )
-    half, long = (w.ir.VectorType(w.ir.IntType(bits), 2 * w.lanes) for bits in (16, 32))
-    products = builder.mul(*(builder.sext(builder.bitcast(words, half), long) for words in (left, right)))
+    half, byte, long = (
+        w.ir.VectorType(w.ir.IntType(bits), count * w.lanes) for bits, count in ((16, 2), (8, 4), (32, 2))
+    )
+    names = ("x86.avx512.pmaddubs.w.512", "x86.avx512.pmaddw.d.512") if w.lanes == 16 else _AVX2
+
+    def add_pairs(total: object, left: object, right: object) -> object:
+        return builder.add(total, builder.call(w.declared(names[1], w.vector, [half] * 2), [left, right]))
+
+    if kind == SATURATING:
+        pairs = builder.call(
+            w.declared(names[0], half, [byte] * 2), [builder.bitcast(words, byte) for words in (left, right)]
+        )
+        return add_pairs(total, pairs, w.ir.Constant(half, [1] * half.count))
+    left, right = (builder.bitcast(words, half) for words in (left, right))
+    if kind == _HALVES:
+        eight, mask = (w.ir.Constant(half, [number] * half.count) for number in (8, 255))
+        even = builder.ashr(builder.shl(right, eight), eight)
+        total = add_pairs(total, builder.and_(left, mask), even)
+        return add_pairs(total, builder.lshr(left, eight), builder.ashr(right, eight))
+    products = builder.mul(builder.sext(left, long), builder.sext(right, long))
     even, odd = (
         w.shuffle(products, w.ir.Constant(long, w.ir.Undefined), list(range(side, 2 * w.lanes, 2))) for side in (0, 1)
     )
     return builder.add(total, builder.add(even, odd))
+
+
+_AVX2 = "x86.avx2.pmadd.ub.sw", "x86.avx2.pmadd.wd"

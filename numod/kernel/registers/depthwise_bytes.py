@@ -13,7 +13,7 @@ TAPS = 4  # of a word
 
 def runs() -> bool:
     """Whether the processor has the instructions."""
-    return byte_tiles.group() == TAPS
+    return byte_tiles.products() == byte_tiles.VNNI
 
 
 def channel_of(vector: int, lane: int) -> int:
@@ -57,7 +57,7 @@ def emit(writer, x, taps, groups, weight, added, scales, out, columns, least, mo
         words = [part for low_high in zip(*pairs) for part in interleaved(*low_high, 2)]
         return [
             byte_tiles.add_products(
-                word, 4, total, pixel_words, word.load(weight, (g, TAPS * word.lanes), v * word.lanes)
+                word, byte_tiles.VNNI, total, pixel_words, word.load(weight, (g, TAPS * word.lanes), v * word.lanes)
             )
             for v, (total, pixel_words) in enumerate(zip(sums, words))
         ]

@@ -17,7 +17,7 @@ LIMBS, ROWS = 3, 2  # digits of a number; rows of weights that share the loads o
 
 def runs() -> bool:
     """Whether the processor has the instructions."""
-    return byte_tiles.group() == 4
+    return byte_tiles.products() == byte_tiles.VNNI
 
 
 @cache
@@ -57,7 +57,7 @@ def emit(bits, writer, weight, weight_step, limbs, limb_step, starts, scale, zer
         limb = [words(byte.load(limbs, at, (limb_step, q))) for q in range(LIMBS)]
         return [
             [
-                byte_tiles.add_products(word, 4, total, words(value), digits)
+                byte_tiles.add_products(word, byte_tiles.VNNI, total, words(value), digits)
                 for total, digits in zip(totals_of_row, limb)
             ]
             for totals_of_row, value in zip(sums, values)

@@ -115,18 +115,19 @@ def test_tiles_of_dots(real, triple, processor, registers, register):
 
 
 @pytest.mark.parametrize(
-    ("triple", "processor", "width", "group", "instruction"),
-    [(LINUX, "znver4", 64, 4, r"vpdpbusd.*zmm"), (LINUX, "alderlake", 32, 4, r"vpdpbusd.*ymm"), (LINUX, "haswell", 32, 2, r"vpmaddwd.*ymm"),
-     (ARM, "neoverse-n1", 16, 2, r"smull2?\s|smlal2?\s")],
-    ids=["avx512-vnni", "avx-vnni", "avx2", "neon"],
+    ("triple", "processor", "width", "kind", "instruction"),
+    [(LINUX, "znver4", 64, "vnni", r"vpdpbusd.*zmm"), (LINUX, "alderlake", 32, "vnni", r"vpdpbusd.*ymm"),
+     (LINUX, "haswell", 32, "pairs", r"vpmaddwd.*ymm"), (LINUX, "haswell", 32, "saturating", r"vpmaddubsw.*ymm"),
+     (LINUX, "skylake-avx512", 64, "saturating", r"vpmaddubsw.*zmm"), (ARM, "neoverse-n1", 16, "pairs", r"smull2?\s|smlal2?\s")],
+    ids=["avx512-vnni", "avx-vnni", "sse-pairs-by-avx2", "avx2", "avx512bw", "neon"],
 )  # fmt: skip
-def test_tiles_of_bytes(triple, processor, width, group, instruction):
+def test_tiles_of_bytes(triple, processor, width, kind, instruction):
     module, word, rows = ir.Module(), ir.IntType(32).as_pointer(), 4
     _write(
         module,
         "tile",
         [word, INTEGER, word, INTEGER, word, INTEGER, INTEGER],
-        functools.partial(byte_tiles.emit, rows, tiles.VECTORS, group),
+        functools.partial(byte_tiles.emit, rows, tiles.VECTORS, kind),
         width // 4,
     )
     assert len(re.findall(instruction, _assembly(module, triple, processor))) >= rows * tiles.VECTORS
@@ -135,7 +136,7 @@ def test_tiles_of_bytes(triple, processor, width, group, instruction):
 def test_the_tile_of_a_convolution_of_bytes_stays_in_registers():
     module, number, byte = ir.Module(), ir.IntType(32).as_pointer(), ir.IntType(8).as_pointer()
     types = [number, INTEGER, INTEGER, number, number, ir.FloatType().as_pointer(), byte, *[INTEGER] * 8]
-    _write(module, "rows", types, functools.partial(byte_tiles.emit_rows, 6, 4, 4), 16)
+    _write(module, "rows", types, functools.partial(byte_tiles.emit_rows, 6, 4, "vnni"), 16)
     text = _assembly(module, LINUX, "znver4")
     assert len(re.findall(r"vpdpbusd.*zmm", text)) >= 24 and not re.search(r"zmm\d+, .*\(%rsp\)", text)
 

@@ -69,14 +69,11 @@ def test_empty_products_and_refusals():
 
 
 def test_words_follow_the_features():
-    assert byte_tiles.group_of(["+avx512f", "+avx512vnni", "+avx512vl"], 64) == 4
-    assert byte_tiles.group_of(["+avx2", "+avxvnni"], 32) == 4
-    assert (
-        byte_tiles.group_of(["+avx2"], 32)
-        == byte_tiles.group_of(["+avx512f"], 64)
-        == byte_tiles.group_of(["+neon"], 16)
-        == 2
-    )
+    products_of = byte_tiles.products_of
+    assert products_of(["+avx512f", "+avx512bw", "+avx512vnni", "+avx512vl"], 64) == byte_tiles.VNNI
+    assert products_of(["+avx2", "+avxvnni"], 32) == byte_tiles.VNNI
+    assert products_of(["+avx2"], 32) == products_of(["+avx512f", "+avx512bw"], 64) == byte_tiles.SATURATING
+    assert products_of(["+avx512f"], 64) == products_of(["+neon"], 16) == byte_tiles.PAIRS
 
 
 @pytest.mark.usefixtures("without_vnni")

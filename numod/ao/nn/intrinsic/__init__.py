@@ -17,6 +17,8 @@ from ....nn import (
     Sequential,
 )
 
+from ....nn.utils.parametrize import type_before_parametrizations as kind_of
+
 __all__ = [
     "BNReLU2d", "BNReLU3d", "ConvBn1d", "ConvBn2d", "ConvBn3d", "ConvBnReLU1d", "ConvBnReLU2d", "ConvBnReLU3d",
     "ConvReLU1d", "ConvReLU2d", "ConvReLU3d", "LinearBn1d", "LinearReLU",
@@ -33,8 +35,8 @@ class _FusedModule(Fused, Sequential):
     _layers: tuple[type[Module], ...] = ()
 
     def __init__(self, *layers: Module) -> None:
-        if self._layers and tuple(map(type, layers)) != self._layers:
-            names = [[kind.__name__ for kind in kinds] for kinds in (self._layers, map(type, layers))]
+        if self._layers and tuple(map(kind_of, layers)) != self._layers:
+            names = [[kind.__name__ for kind in kinds] for kinds in (self._layers, map(kind_of, layers))]
             raise AssertionError(
                 f"{type(self).__name__}: Incorrect types for input modules: expected {names[0]}, got {names[1]}"
             )

@@ -5,12 +5,25 @@ from __future__ import annotations
 from typing import Any
 
 from ....core import Tensor
+from ....core.quantized import per_channel_affine_float_qparams
 from ....nn import Conv1d as _Conv1d, Conv2d as _Conv2d, Conv3d as _Conv3d, Linear as _Linear, Module
 from ....nn import Embedding as _Embedding, EmbeddingBag as _EmbeddingBag, Parameter
 from ....nn import functional as F
+from ....nn.utils.parametrize import (
+    transfer_parametrizations_and_params,
+    type_before_parametrizations as kind_of,
+)
 from ..intrinsic import _FusedModule
 
 __all__ = ["Conv1d", "Conv2d", "Conv3d", "Embedding", "EmbeddingBag", "Linear"]
+
+
+def expect_qconfig(mod: Module) -> None:
+    """Raise AssertionError for a float layer without a QConfig."""
+    if not hasattr(mod, "qconfig"):
+        raise AssertionError("Input float module must have qconfig defined")
+    if not mod.qconfig:
+        raise AssertionError("Input float module must have a valid qconfig")
 
 
 class QATModule:
@@ -22,11 +35,14 @@ class QATModule:
     @classmethod
     def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Any:
         """The layer for training: it has the float layer's parameters."""
-        if type(mod) is not cls._FLOAT_MODULE:
+        if kind_of(mod) is not cls._FLOAT_MODULE:
             raise AssertionError(f"qat.{cls.__name__}.from_float only works for {cls._FLOAT_MODULE.__name__}")
-        if not getattr(mod, "qconfig", None):
-            raise AssertionError("Input float module must have a valid qconfig")
+        expect_qconfig(mod)
         return with_rounding(cls, mod[0] if isinstance(mod, _FusedModule) else mod, mod.qconfig)
+
+    @staticmethod
+    def check_qconfig(qconfig: Any) -> None:
+        """Raise for a QConfig that the layer cannot be trained with."""
 
     def to_float(self) -> Module:
         """The float layer with this layer's parameters."""
@@ -42,6 +58,7 @@ class QATModule:
 
 def with_rounding(cls: type, mod: Module, qconfig: Any) -> Any:
     """A layer of class `cls` with the settings and parameters of a float layer, and the QConfig's weight rounding."""
+    cls.check_qconfig(qconfig)
     result = cls.__new__(cls)
     Module.__init__(result)
     settings = {name: value for name, value in vars(mod).items() if name not in vars(result) and name != "qconfig"}
@@ -50,6 +67,7 @@ def with_rounding(cls: type, mod: Module, qconfig: Any) -> Any:
         result.register_parameter(name, parameter)
     result.qconfig = qconfig
     result.training = mod.training
+    transfer_parametrizations_and_params(mod, result)
     result.weight_fake_quant = qconfig.weight()
     return result
 
@@ -58,7 +76,16 @@ def _with_qconfig(kind: type, self: Any, args: tuple, qconfig: Any, kwargs: dict
     kind.__init__(self, *args, **kwargs)
     if not qconfig:
         raise AssertionError("qconfig must be provided for QAT module")
+    self.check_qconfig(qconfig)
     self.qconfig, self.weight_fake_quant = qconfig, qconfig.weight()
+
+
+def _expect_float_parameters(name: str, qconfig: Any) -> None:
+    scheme = qconfig.weight().qscheme
+    if scheme is not per_channel_affine_float_qparams:
+        raise AssertionError(
+            f"{name} weights requires a qscheme of numod.per_channel_affine_float_qparams, got {scheme}"
+        )
 
 
 class Linear(QATModule, _Linear):
@@ -104,6 +131,11 @@ class Embedding(QATModule, _Embedding):
 
     _FLOAT_MODULE = _Embedding
 
+    @staticmethod
+    def check_qconfig(qconfig: Any) -> None:
+        """See `QATModule`."""
+        _expect_float_parameters("Embedding", qconfig)
+
     def __init__(self, *args: Any, qconfig: Any = None, **kwargs: Any) -> None:
         _with_qconfig(_Embedding, self, args, qconfig, kwargs)
 
@@ -118,6 +150,11 @@ class EmbeddingBag(QATModule, _EmbeddingBag):
     """EmbeddingBag with a rounded weight."""
 
     _FLOAT_MODULE = _EmbeddingBag
+
+    @staticmethod
+    def check_qconfig(qconfig: Any) -> None:
+        """See `QATModule`."""
+        _expect_float_parameters("Embedding Bag", qconfig)
 
     def __init__(self, *args: Any, qconfig: Any = None, **kwargs: Any) -> None:
         _with_qconfig(_EmbeddingBag, self, args, qconfig, kwargs)

@@ -28,6 +28,9 @@ def quantize_weight(weight: Tensor, observer: Any) -> QuantizedTensor:
     return quantize_per_channel(weight, scale.double(), zero_point.long(), observer.ch_axis, dtypes.qint8)
 
 
+_quantize_weight = quantize_weight  # PyTorch's name
+
+
 def weight_observer(mod: Module, qconfig: Any, weight: Tensor, use_precomputed_fake_quant: bool = False) -> Any:
     """The observer of a layer's weight, which has seen it: the one of training, or a new one of the QConfig."""
     rounding = getattr(mod, "weight_fake_quant", None)

@@ -58,12 +58,33 @@ class DeQuantize(Module):
 class _OfFloat(QuantizedOutput):
     """Mixed into a float layer: its forward on the values, and a quantized result."""
 
+    _arguments = ""  # names of the constructor's arguments, in order
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        values = {**dict(zip(self._arguments.split(), args)), **kwargs}
+        parameters = {name: values.pop(name, None) for name in ("weight", "bias") if name in self._arguments.split()}
+        scale, zero_point = (
+            values.pop(name, values.pop(f"output_{name}", default))
+            for name, default in (("scale", 1.0), ("zero_point", 0))
+        )
+        super().__init__(**values)
+        for name, parameter in parameters.items():
+            if parameter is not None:
+                setattr(self, name, parameter)
+        self.set_output(float(scale), int(zero_point))
+
     def _get_name(self) -> str:
         return f"Quantized{type(self).__name__}"
 
     def forward(self, input: Tensor) -> Tensor:
-        values = super().forward(input.dequantize())
+        values = self._of_values(input.dequantize())
         return self.quantized(F.relu(values) if isinstance(self, (BNReLU2d, BNReLU3d)) else values, input)
+
+    def _of_values(self, x: Tensor) -> Tensor:
+        if not isinstance(self, (nn.BatchNorm2d, nn.BatchNorm3d)):
+            return super().forward(x)
+        # always with the running statistics
+        return F.batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias, False, 0.0, self.eps)
 
     @classmethod
     def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Any:
@@ -83,21 +104,31 @@ class _OfFloat(QuantizedOutput):
         return result
 
 
-def _quantized(name: str, base: type[Module], **members: Any) -> Any:
+def _quantized(name: str, base: type[Module], arguments: str, **members: Any) -> Any:
     members = {"__doc__": f"{name} with a quantized result.", "__module__": __name__, **members}
-    return type(name, (_OfFloat, base), members)
+    return type(name, (_OfFloat, base), {"_arguments": arguments, **members})
 
 
-BatchNorm2d, BatchNorm3d = _quantized("BatchNorm2d", nn.BatchNorm2d), _quantized("BatchNorm3d", nn.BatchNorm3d)
-BNReLU2d, BNReLU3d = _quantized("BNReLU2d", nn.BatchNorm2d), _quantized("BNReLU3d", nn.BatchNorm3d)
-LayerNorm, GroupNorm = _quantized("LayerNorm", nn.LayerNorm), _quantized("GroupNorm", nn.GroupNorm)
-InstanceNorm1d = _quantized("InstanceNorm1d", nn.InstanceNorm1d)
-InstanceNorm2d = _quantized("InstanceNorm2d", nn.InstanceNorm2d)
-InstanceNorm3d = _quantized("InstanceNorm3d", nn.InstanceNorm3d)
-Hardswish, LeakyReLU = _quantized("Hardswish", nn.Hardswish), _quantized("LeakyReLU", nn.LeakyReLU)
-ELU = _quantized("ELU", nn.ELU, _saves_parameters=False)
-PReLU, Sigmoid = _quantized("PReLU", nn.PReLU), _quantized("Sigmoid", nn.Sigmoid)
-Softmax = _quantized("Softmax", nn.Softmax)
+_BATCH_NORM, _WITH_SCALE = "num_features eps momentum", "weight bias scale zero_point eps"
+BatchNorm2d, BatchNorm3d, BNReLU2d, BNReLU3d = (
+    _quantized(name, getattr(nn, f"BatchNorm{name[-2:]}"), _BATCH_NORM)
+    for name in ("BatchNorm2d", "BatchNorm3d", "BNReLU2d", "BNReLU3d")
+)
+LayerNorm = _quantized("LayerNorm", nn.LayerNorm, f"normalized_shape {_WITH_SCALE} elementwise_affine")
+GroupNorm = _quantized("GroupNorm", nn.GroupNorm, f"num_groups num_channels {_WITH_SCALE} affine")
+InstanceNorm1d, InstanceNorm2d, InstanceNorm3d = (
+    _quantized(
+        f"InstanceNorm{n}d", getattr(nn, f"InstanceNorm{n}d"),
+        f"num_features {_WITH_SCALE} momentum affine track_running_stats",
+    )
+    for n in (1, 2, 3)
+)  # fmt: skip
+Hardswish = _quantized("Hardswish", nn.Hardswish, "scale zero_point")
+LeakyReLU = _quantized("LeakyReLU", nn.LeakyReLU, "scale zero_point negative_slope inplace")
+ELU = _quantized("ELU", nn.ELU, "scale zero_point alpha", _saves_parameters=False)
+PReLU = _quantized("PReLU", nn.PReLU, "output_scale output_zero_point num_parameters")
+Sigmoid = _quantized("Sigmoid", nn.Sigmoid, "output_scale output_zero_point")
+Softmax = _quantized("Softmax", nn.Softmax, "dim scale zero_point")
 
 
 class ReLU6(nn.ReLU6):

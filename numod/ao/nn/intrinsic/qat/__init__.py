@@ -6,6 +6,9 @@ from typing import Any
 
 from .....core import Tensor, zeros
 from .....nn import (
+    BatchNorm1d,
+    BatchNorm2d,
+    BatchNorm3d,
     Conv1d as _Conv1d,
     Conv2d as _Conv2d,
     Conv3d as _Conv3d,
@@ -14,9 +17,10 @@ from .....nn import (
     Parameter,
 )
 from .....nn import functional as F
+from .....nn.utils.parametrize import type_before_parametrizations as kind_of
 from .....nn.utils.fusion import fuse_conv_bn_weights, fuse_linear_bn_weights
 from ... import qat
-from ...qat import QATModule, with_rounding
+from ...qat import QATModule, expect_qconfig, with_rounding
 from .. import (
     Fused,
     ConvBn1d as _ConvBn1d,
@@ -80,14 +84,23 @@ class _WithBatchNorm(_Fused):
 
     bn: Module
     freeze_bn = False
+    _norm: type[Module]
+
+    def _add(self, features: int, eps: float, momentum: float, freeze_bn: bool, qconfig: Any) -> None:
+        """Add the batch norm and the rounding to a new layer."""
+        if not qconfig:
+            raise AssertionError("qconfig must be provided for QAT module")
+        self.qconfig, self.bn, self.weight_fake_quant = qconfig, self._norm(features, eps, momentum), qconfig.weight()
+        self.freeze_bn = freeze_bn if self.training else True
+        if self.freeze_bn:
+            self.freeze_bn_stats()
 
     @classmethod
     def from_float(cls, mod: _FusedModule, use_precomputed_fake_quant: bool = False) -> Any:
         """The layer for training: it has the float layers' parameters."""
-        if type(mod) is not cls._FLOAT_MODULE:
+        if kind_of(mod) is not cls._FLOAT_MODULE:
             raise AssertionError(f"qat.{cls.__name__}.from_float only works for {cls._FLOAT_MODULE.__name__}")
-        if not getattr(mod, "qconfig", None):
-            raise AssertionError("Input float module must have a valid qconfig")
+        expect_qconfig(mod)
         result = with_rounding(cls, mod[0], mod.qconfig)
         rounding = result.weight_fake_quant
         del result.weight_fake_quant
@@ -142,6 +155,27 @@ class _WithBatchNorm(_Fused):
 
 
 class _ConvBatchNorm(_WithBatchNorm):
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: int | tuple[int, ...],
+        stride: int | tuple[int, ...] = 1,
+        padding: int | tuple[int, ...] | str = 0,
+        dilation: int | tuple[int, ...] = 1,
+        groups: int = 1,
+        bias: bool | None = None,
+        padding_mode: str = "zeros",
+        eps: float = 1e-05,
+        momentum: float = 0.1,
+        freeze_bn: bool = False,
+        qconfig: Any = None,
+    ) -> None:
+        super().__init__(
+            in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bool(bias), padding_mode
+        )
+        self._add(out_channels, eps, momentum, freeze_bn, qconfig)
+
     def _product(self, input: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         return self._conv_forward(input, weight, bias)
 
@@ -149,7 +183,20 @@ class _ConvBatchNorm(_WithBatchNorm):
 class LinearBn1d(_WithBatchNorm, _Linear):
     """Linear and BatchNorm1d."""
 
-    _FLOAT_MODULE = _LinearBn1d
+    _FLOAT_MODULE, _norm = _LinearBn1d, BatchNorm1d
+
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        bias: bool = True,
+        eps: float = 1e-05,
+        momentum: float = 0.1,
+        freeze_bn: bool = False,
+        qconfig: Any = None,
+    ) -> None:
+        super().__init__(in_features, out_features, bias)
+        self._add(out_features, eps, momentum, freeze_bn, qconfig)
 
     def _product(self, input: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         return F.linear(input, weight, bias)
@@ -158,19 +205,19 @@ class LinearBn1d(_WithBatchNorm, _Linear):
 class ConvBn1d(_ConvBatchNorm, _Conv1d):
     """Conv1d and BatchNorm1d."""
 
-    _FLOAT_MODULE = _ConvBn1d
+    _FLOAT_MODULE, _norm = _ConvBn1d, BatchNorm1d
 
 
 class ConvBn2d(_ConvBatchNorm, _Conv2d):
     """Conv2d and BatchNorm2d."""
 
-    _FLOAT_MODULE = _ConvBn2d
+    _FLOAT_MODULE, _norm = _ConvBn2d, BatchNorm2d
 
 
 class ConvBn3d(_ConvBatchNorm, _Conv3d):
     """Conv3d and BatchNorm3d."""
 
-    _FLOAT_MODULE = _ConvBn3d
+    _FLOAT_MODULE, _norm = _ConvBn3d, BatchNorm3d
 
 
 class ConvBnReLU1d(ConvBn1d):

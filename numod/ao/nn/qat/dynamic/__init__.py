@@ -12,12 +12,13 @@ __all__ = ["Linear"]
 class Linear(qat.Linear):
     """Linear with a rounded weight. The QConfig's observer of activations must keep no memory of earlier inputs."""
 
-    def __init__(self, *args: Any, qconfig: Any = None, **kwargs: Any) -> None:
-        super().__init__(*args, qconfig=qconfig, **kwargs)
+    @staticmethod
+    def check_qconfig(qconfig: Any) -> None:
+        """See `QATModule`."""
         observer = qconfig.activation()
         observer = getattr(observer, "activation_post_process", observer)
         if getattr(observer, "averaging_constant", None) != 1:
             raise ValueError(
-                "Dynamic QAT requires a memoryless observer. This means a MovingAverage observer with averaging "
+                "Dynamic QAT requires a memoryless observer.This means a MovingAverage observer with averaging "
                 "constant equal to 1"
             )
