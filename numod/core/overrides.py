@@ -5,7 +5,8 @@ Tensor's own `__torch_function__` returns results of the subclass.
 Plain tensors do not pay for it. When the first class or mode that overrides functions appears, the code object of
 every public function, method and property is replaced by a trampoline (`_trampoline`), which checks the types of the
 arguments first; the function objects stay the same. A class that is not a Tensor subclass is detected when the first
-function fails on it (`appears`).
+function fails on it (`appears`). A class with `overrides_from_first_object` calls `install` itself: importing it alone
+does not slow down other tensors.
 """
 
 from __future__ import annotations
@@ -195,7 +196,7 @@ def _on_plain_tensors(plain: Callable) -> Callable:
     return lambda *arguments, **kwargs: _disabled_torch_function_impl(plain, (), arguments, kwargs)
 
 
-def _install() -> None:
+def install() -> None:
     """Replace the code of all public functions by trampolines, once."""
     with _lock:
         if overridable:
@@ -275,7 +276,7 @@ def appears(arguments: Iterable) -> bool:
     """
     if overridable or not _overloaded(arguments):
         return False
-    _install()
+    install()
     return True
 
 
@@ -383,8 +384,8 @@ def _init_subclass(cls: type, **kwargs: object) -> None:
             "__torch_function__",
             stacklevel=2,
         )
-    if overrides(cls):
-        _install()
+    if overrides(cls) and not vars(cls).get("overrides_from_first_object"):
+        install()
 
 
 Tensor.__torch_function__, Tensor.__init_subclass__ = classmethod(_default), classmethod(_init_subclass)
@@ -460,7 +461,7 @@ class TorchFunctionMode:
         )
 
     def __enter__(self) -> TorchFunctionMode:
-        _install()
+        install()
         state.modes = (*state.modes, self)
         _entered.append(self)
         listeners.append(_ignore)
@@ -531,7 +532,7 @@ def is_tensor_like(inp: Any) -> bool:
 
 def get_overridable_functions() -> dict[Any, list[Callable]]:
     """The overridable functions of each module and of Tensor."""
-    _install()
+    install()
     homes_by_path = {f"{_TOP}.Tensor.": Tensor} | {
         f"{home.__name__}.": home for home in sorted(homes, key=lambda home: -len(home.__name__))
     }
@@ -554,14 +555,14 @@ def _get_current_function_mode() -> TorchFunctionMode | None:
 
 def get_ignored_functions() -> set[Callable]:
     """Public functions that classes cannot override. Modes can override those that create tensors."""
-    _install()
+    install()
     top = next(home for home in homes if home.__name__ == _TOP)
     return {getattr(top, name) for name in _IGNORED.split()} | _creation | {Tensor.as_subclass}
 
 
 def resolve_name(f: Callable) -> str | None:
     """The path of a public function, such as `numod.Tensor.add`; None for others."""
-    _install()
+    install()
     return overridable.get(f)
 
 

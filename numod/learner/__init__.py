@@ -3,14 +3,22 @@
 **How it works.** `loop` is the loop with its events, `learner` the Learner around it. All else is a callback (`events`,
 held by `callbacks`) in a file of its own: `recorder`, `progress`, `schedule`, `tracker`, `training` (what changes a
 step), `blending`, `checkpoint`, `activation_stats`, `preds`, `csv_logger`, `distributed`. `compiled` makes a batch's
-work one compiled function. `metrics`, `agreement`, `interpret`, `plots` and `report` look at the results; `saving` and
-`randomness` are what files hold.
+work one compiled function. `metrics`, `agreement`, `multilabel`, `scores`, `interpret`, `plots` and `report` look at
+the results; `saving` and `randomness` are what files hold.
 """
 
 from __future__ import annotations
 
 from .activation_stats import ActivationStats
-from .agreement import BalancedAccuracy, CohenKappa, Dice, Jaccard, JaccardCoeff, MatthewsCorrCoef
+from .agreement import (
+    BalancedAccuracy,
+    CohenKappa,
+    Dice,
+    HammingLoss,
+    Jaccard,
+    JaccardCoeff,
+    MatthewsCorrCoef,
+)
 from .blending import CutMix, MixUp
 from .checkpoint import Checkpoint
 from .csv_logger import CSVLogger
@@ -39,10 +47,7 @@ from .metrics import (
     Metric,
     Perplexity,
     Precision,
-    R2Score,
     Recall,
-    RocAuc,
-    RocAucBinary,
     ValueMetric,
     accuracy,
     accuracy_multi,
@@ -52,6 +57,14 @@ from .metrics import (
     perplexity,
     rmse,
     top_k_accuracy,
+)
+from .multilabel import (
+    F1ScoreMulti,
+    FBetaMulti,
+    HammingLossMulti,
+    JaccardMulti,
+    PrecisionMulti,
+    RecallMulti,
 )
 from .preds import GatherPreds, GatherPredsCallback
 from .progress import ProgressCallback
@@ -72,6 +85,21 @@ from .schedule import (
     steep,
     valley,
 )
+from .scores import (
+    AccumMetric,
+    APScore,
+    APScoreBinary,
+    APScoreMulti,
+    BrierScore,
+    ExplainedVariance,
+    PearsonCorrCoef,
+    R2Score,
+    RocAuc,
+    RocAucBinary,
+    RocAucMulti,
+    SpearmanCorrCoef,
+    skm_to_fastai,
+)
 from .tracker import (
     EarlyStoppingCallback,
     ReduceLROnPlateau,
@@ -90,17 +118,20 @@ from .training import (
 )
 
 __all__ = [
-    "ActivationStats", "AvgLoss", "AvgMetric", "BalancedAccuracy", "BnFreeze", "CSVLogger", "Callback",
-    "CancelBackwardException", "CancelBatchException", "CancelEpochException", "CancelFitException",
-    "CancelStepException", "CancelTrainException", "CancelValidException", "Checkpoint",
-    "ClassificationInterpretation", "CohenKappa", "ConfusionMatrix", "CutMix", "DataLoaders", "Dice",
-    "DistributedTrainer", "EMA", "EVENTS", "EarlyStoppingCallback", "F1Score", "FBeta", "GatherPreds",
-    "GatherPredsCallback", "GradientAccumulation", "GradientClip", "Interpretation", "Jaccard",
-    "JaccardCoeff", "LRFinder", "Learner", "MatthewsCorrCoef", "Metric", "MixUp", "MixedPrecision",
-    "ParamScheduler", "Perplexity", "Precision", "ProgressCallback", "R2Score", "Recall", "Recorder",
-    "ReduceLROnPlateau", "RocAuc", "RocAucBinary", "SWA", "SaveModelCallback", "SchedCos", "SchedExp",
-    "SchedLin", "SchedNo", "SchedPoly", "ShortEpochCallback", "TerminateOnNaNCallback", "TrackerCallback",
-    "TrainEvalCallback", "ValueMetric", "accuracy", "accuracy_multi", "combine_scheds", "combined_cos",
-    "error_rate", "load_learner", "mae", "minimum", "mse", "num_distrib", "perplexity", "rank0_first",
-    "rank_distrib", "rmse", "slide", "steep", "top_k_accuracy", "valley",
+    "APScore", "APScoreBinary", "APScoreMulti", "AccumMetric", "ActivationStats", "AvgLoss", "AvgMetric",
+    "BalancedAccuracy", "BnFreeze", "BrierScore", "CSVLogger", "Callback", "CancelBackwardException",
+    "CancelBatchException", "CancelEpochException", "CancelFitException", "CancelStepException",
+    "CancelTrainException", "CancelValidException", "Checkpoint", "ClassificationInterpretation", "CohenKappa",
+    "ConfusionMatrix", "CutMix", "DataLoaders", "Dice", "DistributedTrainer", "EMA", "EVENTS",
+    "EarlyStoppingCallback", "ExplainedVariance", "F1Score", "F1ScoreMulti", "FBeta", "FBetaMulti",
+    "GatherPreds", "GatherPredsCallback", "GradientAccumulation", "GradientClip", "HammingLoss",
+    "HammingLossMulti", "Interpretation", "Jaccard", "JaccardCoeff", "JaccardMulti", "LRFinder", "Learner",
+    "MatthewsCorrCoef", "Metric", "MixUp", "MixedPrecision", "ParamScheduler", "PearsonCorrCoef", "Perplexity",
+    "Precision", "PrecisionMulti", "ProgressCallback", "R2Score", "Recall", "RecallMulti", "Recorder",
+    "ReduceLROnPlateau", "RocAuc", "RocAucBinary", "RocAucMulti", "SWA", "SaveModelCallback", "SchedCos",
+    "SchedExp", "SchedLin", "SchedNo", "SchedPoly", "ShortEpochCallback", "SpearmanCorrCoef",
+    "TerminateOnNaNCallback", "TrackerCallback", "TrainEvalCallback", "ValueMetric", "accuracy",
+    "accuracy_multi", "combine_scheds", "combined_cos", "error_rate", "load_learner", "mae", "minimum", "mse",
+    "num_distrib", "perplexity", "rank0_first", "rank_distrib", "rmse", "skm_to_fastai", "slide", "steep",
+    "top_k_accuracy", "valley",
 ]  # fmt: skip

@@ -9,6 +9,8 @@ from .metrics import ConfusionMatrix, F1Score, FromCounts, Number
 class BalancedAccuracy(ConfusionMatrix):
     """The mean over the classes of the share of their samples that are found; `adjusted`: 0 for guesses, 1 at best."""
 
+    column = "balanced_accuracy_score"
+
     def __init__(self, axis: int = -1, adjusted: bool = False, thresh: float = 0.5) -> None:
         self.adjusted = adjusted
         super().__init__(axis, thresh)
@@ -27,6 +29,8 @@ class BalancedAccuracy(ConfusionMatrix):
 class CohenKappa(ConfusionMatrix):
     """The agreement beyond that of chance: 0 for guesses by the classes' frequencies, 1 at best."""
 
+    column = "cohen_kappa_score"
+
     @property
     def value(self) -> Number:
         if self.matrix is None:
@@ -39,6 +43,8 @@ class CohenKappa(ConfusionMatrix):
 class MatthewsCorrCoef(ConfusionMatrix):
     """The correlation of predicted and actual classes; 0 where either has one class only."""
 
+    column = "matthews_corrcoef"
+
     @property
     def value(self) -> Number:
         if self.matrix is None:
@@ -50,8 +56,18 @@ class MatthewsCorrCoef(ConfusionMatrix):
         return (product / spreads.sqrt()).nan_to_num(nan=0.0)
 
 
+class HammingLoss(ConfusionMatrix):
+    """The share of samples whose class is wrong."""
+
+    @property
+    def value(self) -> Number:
+        return None if self.matrix is None else 1 - self.matrix.diagonal().sum() / self.matrix.sum()
+
+
 class Jaccard(FromCounts):
     """The samples of a class that are found, over those that are of the class or predicted to be."""
+
+    column = "jaccard_score"
 
     def _ratio(self, hits: Tensor, predicted: Tensor, actual: Tensor) -> Tensor:
         return hits / (predicted + actual - hits)
@@ -60,16 +76,16 @@ class Jaccard(FromCounts):
 class Dice(F1Score):
     """The overlap of predicted and actual pixels of class 1: twice the common ones over the sum of both."""
 
+    column = "dice"
+
     def __init__(self, axis: int = 1, thresh: float = 0.5) -> None:
         super().__init__(axis=axis, thresh=thresh)
-
-    @property
-    def name(self) -> str:
-        return "dice"
 
 
 class JaccardCoeff(Jaccard):
     """The overlap of predicted and actual pixels of class 1: the common ones over those of either."""
+
+    column = "jaccard_coeff"
 
     def __init__(self, axis: int = 1, thresh: float = 0.5) -> None:
         super().__init__(axis=axis, thresh=thresh)

@@ -84,13 +84,13 @@ class Loop(Callbacks):
     def _all_batches(self) -> None:
         """Run all batches of an epoch, with the events around each."""
         self._count_batches()
-        counted, pairs = int(self.training), (list, tuple)
+        counted, pairs = int(self.training), (list, tuple) if self._is_plain else ()
         with ended(iter(self.dl)) as batches:
             for number, batch in enumerate(batches, getattr(self.dl, "first", 0)):
                 self.iter = number
                 if self._is_stale:
                     self._prepare_events()
-                if self._is_plain and type(batch) in pairs and len(batch) == 2:
+                if type(batch) in pairs and len(batch) == 2:  # quicker than the general case
                     x, y = batch
                     self.xb, self.yb = (x,), (y,)
                 else:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ..core.tensor import Tensor
-from ..core.shape.joining import cat, stack
+from ..core.shape.joining import stack
 from ..dtypes import float64, int64
 from ..nn import functional as F
 
@@ -21,8 +21,11 @@ Number = float | int | Tensor | None
 class Metric:
     """Base of metrics: `reset()` before a pass, `accumulate(learn)` after each batch, `value` and `name` at its end.
 
-    `value` is a number or a tensor of one element, None where there was no sample.
+    `value` is a number or a tensor of one element, None where there was no sample. `column` is the name where it is not
+    the class's.
     """
+
+    column: str | None = None
 
     def reset(self) -> None:
         """Forget what was accumulated."""
@@ -38,6 +41,8 @@ class Metric:
     @property
     def name(self) -> str:
         """The heading of the metric's column."""
+        if self.column is not None:
+            return self.column
         text = type(self).__name__.removesuffix("Metric")
         return "".join(
             "_" + letter.lower() if letter.isupper() and k else letter.lower() for k, letter in enumerate(text)
@@ -74,7 +79,7 @@ class AvgMetric(Metric):
     @property
     def name(self) -> str:
         function = getattr(self.func, "func", self.func)  # of a partial
-        return self._name or getattr(function, "__name__", type(function).__name__)
+        return self._name or self.column or getattr(function, "__name__", type(function).__name__)
 
 
 class AvgLoss(AvgMetric):
@@ -92,14 +97,12 @@ class AvgLoss(AvgMetric):
 class Perplexity(AvgLoss):
     """The exponential of the average loss."""
 
+    column = "perplexity"
+
     @property
     def value(self) -> Number:
         mean = super().value
         return mean if mean is None else mean.exp() if isinstance(mean, Tensor) else math.exp(mean)
-
-    @property
-    def name(self) -> str:
-        return "perplexity"
 
 
 class ValueMetric(Metric):
@@ -152,33 +155,38 @@ class FromCounts(ConfusionMatrix):
     number of samples, "micro" of all samples together.
     """
 
-    def __init__(
-        self, axis: int = -1, pos_label: int = 1, average: str = "binary", thresh: float = 0.5, beta: float = 1.0
-    ) -> None:
+    def __init__(self, axis: int = -1, pos_label: int = 1, average: str = "binary", thresh: float = 0.5) -> None:
         if average not in ("binary", "macro", "weighted", "micro"):
             raise ValueError(
                 f"{type(self).__name__}: average must be 'binary', 'macro', 'weighted' or 'micro', got {average!r}"
             )
-        self.pos_label, self.average, self.beta = pos_label, average, beta
+        self.pos_label, self.average = pos_label, average
         super().__init__(axis, thresh)
 
     @property
     def value(self) -> Number:
         if self.matrix is None:
             return None
-        counts = self.matrix.double()
-        hits, predicted, actual = counts.diagonal(), counts.sum(0), counts.sum(1)
+        hits, predicted, actual = self._counts()
         if self.average == "micro":
             hits, predicted, actual = hits.sum(), predicted.sum(), actual.sum()
-        ratio = self._ratio(hits, predicted, actual).nan_to_num(
-            nan=0.0
-        )  # 0 for a class without samples, as in scikit-learn
+        # 0 for a class without samples, as in scikit-learn
+        ratio = self._ratio(hits, predicted, actual).nan_to_num(nan=0.0)
         if self.average == "binary":
             return ratio[self.pos_label]
         if self.average == "macro":
-            seen = (predicted + actual) > 0
+            seen = self._seen(predicted, actual)
             return (ratio * seen).sum() / seen.sum()
         return (ratio * actual).sum() / actual.sum() if self.average == "weighted" else ratio
+
+    def _counts(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Of each class the numbers of samples that are found, that are predicted, and that there are."""
+        counts = self.matrix.double()
+        return counts.diagonal(), counts.sum(0), counts.sum(1)
+
+    def _seen(self, predicted: Tensor, actual: Tensor) -> Tensor:
+        """Which classes the mean is of."""
+        return predicted + actual > 0
 
     def _ratio(self, hits: Tensor, predicted: Tensor, actual: Tensor) -> Tensor:
         raise NotImplementedError(f"{type(self).__name__} should implement _ratio(hits, predicted, actual)")
@@ -187,6 +195,8 @@ class FromCounts(ConfusionMatrix):
 class Precision(FromCounts):
     """The share of a class's predictions that are correct."""
 
+    column = "precision_score"
+
     def _ratio(self, hits: Tensor, predicted: Tensor, actual: Tensor) -> Tensor:
         return hits / predicted
 
@@ -194,12 +204,20 @@ class Precision(FromCounts):
 class Recall(FromCounts):
     """The share of a class's samples that are found."""
 
+    column = "recall_score"
+
     def _ratio(self, hits: Tensor, predicted: Tensor, actual: Tensor) -> Tensor:
         return hits / actual
 
 
 class FBeta(FromCounts):
-    """The weighted harmonic mean of precision and recall."""
+    """The weighted harmonic mean of precision and recall, which counts `beta` times as much."""
+
+    column = "fbeta_score"
+
+    def __init__(self, beta: float, *args: Any, **options: Any) -> None:
+        self.beta = beta
+        super().__init__(*args, **options)
 
     def _ratio(self, hits: Tensor, predicted: Tensor, actual: Tensor) -> Tensor:
         square = self.beta * self.beta
@@ -209,79 +227,10 @@ class FBeta(FromCounts):
 class F1Score(FBeta):
     """The harmonic mean of precision and recall."""
 
-    @property
-    def name(self) -> str:
-        return "f1_score"
+    column = "f1_score"
 
-
-class _FromAll(Metric):
-    """A metric that needs all predictions at once; they stay on the device."""
-
-    def __init__(self) -> None:
-        self.reset()
-
-    def reset(self) -> None:
-        self.preds: list[Tensor] = []
-        self.targets: list[Tensor] = []
-
-    def accumulate(self, learn: Any) -> None:
-        self.preds.append(learn.pred.detach())
-        self.targets.append(learn.yb[0])
-
-    @property
-    def value(self) -> Number:
-        return self._of(cat(self.preds), cat(self.targets)) if self.preds else None
-
-    def _of(self, preds: Tensor, targets: Tensor) -> Tensor:
-        raise NotImplementedError(f"{type(self).__name__} should implement _of(preds, targets)")
-
-
-class RocAuc(_FromAll):
-    """The area under the receiver operating characteristic: how often a positive sample scores above a negative one.
-
-    For scores (N, classes) the mean over the classes, each against the rest. NaN where only one class occurs.
-    """
-
-    def _of(self, preds: Tensor, targets: Tensor) -> Tensor:
-        scores = preds.softmax(-1) if preds.dim() == 2 and preds.shape[1] > 2 else preds
-        if scores.dim() == 2 and scores.shape[1] == 2:
-            scores = scores[:, 1] - scores[:, 0]
-        if scores.dim() == 2 and scores.shape[1] > 2:
-            areas = [_area(scores[:, k], targets == k) for k in range(scores.shape[1])]
-            return stack(areas).mean()
-        return _area(
-            scores.reshape(-1), targets.reshape(-1) > 0.5 if targets.is_floating_point() else targets.reshape(-1) > 0
-        )
-
-    @property
-    def name(self) -> str:
-        return "roc_auc_score"
-
-
-class RocAucBinary(RocAuc):
-    """The area for one score per sample, or for two classes."""
-
-
-def _area(scores: Tensor, positive: Tensor) -> Tensor:
-    """By the ranks of the positive samples; equal scores share the mean of their ranks (Mann and Whitney, 1947)."""
-    _, group, counts = scores.unique(return_inverse=True, return_counts=True)
-    last = counts.cumsum(0).double()
-    ranks = (last - (counts.double() - 1) / 2)[group]
-    ones = positive.double().sum()
-    zeros_ = positive.numel() - ones
-    return ((ranks * positive.double()).sum() - ones * (ones + 1) / 2) / (ones * zeros_)
-
-
-class R2Score(_FromAll):
-    """The coefficient of determination: 1 less the squared error over the targets' variance."""
-
-    def _of(self, preds: Tensor, targets: Tensor) -> Tensor:
-        preds, targets = preds.double().reshape(-1), targets.double().reshape(-1)
-        return 1 - ((targets - preds) ** 2).sum() / ((targets - targets.mean()) ** 2).sum()
-
-    @property
-    def name(self) -> str:
-        return "r2_score"
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(1.0, *args, **options)
 
 
 # ---- functions of a batch

@@ -265,6 +265,18 @@ def test_the_first_of_all_may_be_no_tensor() -> None:
     assert completed.stdout.split() == ["sum", "add", "add", "relu", "exp", "linear", "zeros_like", "stack"]
 
 
+def test_importing_a_class_of_the_library_does_not_slow_down_tensors() -> None:
+    code = """if True:
+        import numod, numod.learner, numod.onnx, numod.ao.quantization
+        from numod.core import overrides
+        print(bool(overrides.overridable))
+        quantized = numod.quantize_per_tensor(numod.ones(2), 0.1, 0, numod.qint8)
+        print(bool(overrides.overridable), quantized.relu().dtype)
+    """
+    completed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert completed.stdout.split() == ["False", "True", "numod.qint8"]
+
+
 def test_functions_have_the_names_they_are_found_by() -> None:
     for name, home in numod._LATER.items():
         if home is not None:  # what is imported when it is asked for

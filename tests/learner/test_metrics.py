@@ -126,7 +126,9 @@ def test_area_under_the_curve_with_equal_scores() -> None:
 
 def test_names_and_what_is_no_metric() -> None:
     assert (
-        as_metric(accuracy).name == "accuracy" and F1Score().name == "f1_score" and as_metric(Recall).name == "recall"
+        as_metric(accuracy).name == "accuracy"
+        and F1Score().name == "f1_score"
+        and as_metric(Recall).name == "recall_score"
     )
     assert AvgMetric(lambda *_: 0.0, "mine").name == "mine" and Precision().value is None
     with pytest.raises(TypeError, match="expected a Metric or a function"):

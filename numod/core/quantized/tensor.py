@@ -87,6 +87,8 @@ class Quantizer:
 class QuantizedTensor(Tensor):
     """Integers and a scale. Made by `numod.quantize_per_tensor` and its relatives; `dequantize()` gives the values."""
 
+    overrides_from_first_object = True  # export and the Learner import this class
+
     _integers: Tensor
     _quantizer: Quantizer
 
@@ -174,6 +176,8 @@ def _any(tensor: Tensor) -> bool:
 
 def wrap_integers(integers: Tensor, quantizer: Quantizer) -> QuantizedTensor:
     """The quantized tensor of these integers, over the same memory."""
+    if not overrides.overridable:
+        overrides.install()
     result = object.__new__(QuantizedTensor)
     fields_of(result).update(
         _storage=integers._storage, _layout=integers._layout, _offset=integers._offset, _integers=integers,
