@@ -127,8 +127,10 @@ class OutOfMemoryError(RuntimeError, MemoryError):
 
 
 _ABSENT = {
-    "sparse tensors": """sparse sparse_coo_tensor sparse_csr_tensor sparse_csc_tensor sparse_bsr_tensor
-        sparse_compressed_tensor hspmm smm sspaddmm""",
+    "sparse tensors; a dense one is torch.zeros(size).index_put_(tuple(indices), values, accumulate=True)": (
+        "sparse sparse_coo_tensor sparse_csr_tensor sparse_csc_tensor sparse_bsr_tensor sparse_compressed_tensor hspmm "
+        "smm sspaddmm"
+    ),
 }
 
 

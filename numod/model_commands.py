@@ -48,7 +48,17 @@ def add_command(commands: argparse._SubParsersAction) -> None:
 
 
 def _add_shape(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("shape", nargs="*", type=int, help="the shape of the model's input, such as 1 3 32 32")
+    parser.add_argument("shape", nargs="*", type=_size, help="the shape of the model's input, such as 1 3 32 32")
+
+
+def _size(text: str) -> int:
+    """A size of `shape`. The value of an option that does not exist comes here too."""
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"expected sizes such as 1 3 32 32, got {text!r}; several inputs are --input 1,3,32,32 --input 1,16:int64"
+        ) from None
 
 
 def _add_input_options(parser: argparse.ArgumentParser) -> None:
@@ -189,6 +199,9 @@ def _load_model(target: str) -> Callable:
             f"expected FILE.py, or MODULE:NAME of a model and the shape of its input, such as mymodels:net 1 3 32 32, "
             f"got {target!r}"
         )
+    if module.endswith(".py"):
+        path = os.path.splitext(os.path.normpath(module))[0].replace(os.sep, ".").lstrip(".")
+        raise CommandError(f"expected the name of a module, such as {path}:{name}, got the file {module}")
     folder = os.getcwd()
     sys.path.insert(0, folder)
     try:

@@ -119,6 +119,13 @@ def test_a_model_that_fails_is_named(models, capsys):
     assert "warmup: warm_models:net with an input of (4, 7): RuntimeError: linear" in capsys.readouterr().err
 
 
+def test_a_file_or_an_unknown_option_in_the_place_of_a_shape(models, capsys):
+    assert main(["summary", "./warm_models.py:net"]) == 2
+    assert "such as warm_models:net, got the file ./warm_models.py" in capsys.readouterr().err
+    assert main(["warmup", "warm_models:net", "--shape", "4,3"]) == 2
+    assert "expected sizes such as 1 3 32 32, got '4,3'" in capsys.readouterr().err
+
+
 def test_a_summary_as_text_and_as_json(models, capsys):
     assert main(["summary", "warm_models:net"]) == 0
     assert "Linear: 1-1" in capsys.readouterr().out

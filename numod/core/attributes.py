@@ -162,8 +162,8 @@ def to_dense(self: Tensor, dtype: DType | None = None, *, masked_grad: bool | No
 def to_sparse(self: Tensor, *arguments: object, **kwargs: object) -> NoReturn:
     """Raises NotImplementedError: all tensors are dense."""
     raise NotImplementedError(
-        "numod has no Tensor.to_sparse: all tensors are dense; keep the places x.nonzero() and the values x[x != 0], "
-        "and sum products by index_add"
+        "numod has no Tensor.to_sparse: all tensors are dense, and products and sums give the same values without the "
+        "call; to save memory keep the places x.nonzero() and the values x[x != 0], and sum products by index_add"
     )
 
 

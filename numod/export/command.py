@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
+from ..serialization.refusal import CheckpointError
 from . import targets
 from .ahead_of_time import ExportError, aot_compile
 from .program import load
@@ -50,8 +51,8 @@ def _run(options: argparse.Namespace) -> int:
             optimize=options.optimize,
             options={"freezing": options.freezing, "sparsity": options.sparsity},
         )
-    except (ExportError, OSError, ValueError) as problem:
-        print(problem, file=sys.stderr)
+    except (CheckpointError, ExportError, OSError, ValueError) as problem:
+        print(f"export: {problem}", file=sys.stderr)
         return 1
     for file in artifact.files:
         print(artifact.folder / file)

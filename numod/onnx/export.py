@@ -22,7 +22,7 @@ from ..graph.ir.program import Value
 from ..nn import BatchNorm1d, BatchNorm2d, BatchNorm3d, InstanceNorm1d, InstanceNorm2d, InstanceNorm3d, Module
 from .axes import Naming, warn_of_axes
 from .library import onnx as onnx_package
-from .scopes import Scopes
+from ..utils.scopes import Scopes
 from .symbolic_helper import exporting
 from .symbols import SymbolicProgram
 from .verify import ATOL, RTOL, run, verify as verify_model

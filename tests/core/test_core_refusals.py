@@ -369,7 +369,7 @@ def test_unsupported_areas_are_reported(name, kind):
 
 
 def test_placeholder_names_raise_when_used() -> None:
-    with pytest.raises(NotImplementedError, match="all tensors are dense; keep the places"):
+    with pytest.raises(NotImplementedError, match="all tensors are dense, .* keep the places"):
         X.to_sparse()
     with pytest.raises(NotImplementedError, match="pad_sequence"):
         torch.nested.nested_tensor([torch.ones(2)])

@@ -99,6 +99,9 @@ def test_the_command_reports_what_is_wrong(tmp_path: Path, capsys: pytest.Captur
 
     assert main(["export", str(tmp_path / "nothing.pt"), "-o", str(tmp_path / "out")]) == 1
     assert "nothing.pt" in capsys.readouterr().err
+    (tmp_path / "train.py").write_text("print('a script, not a program')")
+    assert main(["export", str(tmp_path / "train.py")]) == 1
+    assert capsys.readouterr().err.startswith("export: load: ")
     torch.jit.trace(lambda x: torch.linalg.eigvalsh(x), torch.eye(3)).save(tmp_path / "matrix.pt")
     assert main(["export", str(tmp_path / "matrix.pt"), "-o", str(tmp_path / "out")]) == 1
     assert "LAPACK" in capsys.readouterr().err and not (tmp_path / "out").exists()

@@ -53,6 +53,9 @@ def _() -> None:
         numod.ones(2).to_sparse()
     with pytest.raises(AttributeError, match="sparse"):
         numod.sparse_coo_tensor  # noqa: B018
+    indices, values = numod.tensor([[0, 0, 1], [1, 1, 0]]), numod.tensor([1.0, 2.0, 3.0])
+    dense = numod.zeros(2, 2).index_put_(tuple(indices), values, accumulate=True)
+    assert dense.tolist() == [[0.0, 3.0], [3.0, 0.0]]
 
 
 @row("float8")

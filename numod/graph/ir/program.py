@@ -80,6 +80,10 @@ class Program:
         self.layouts[value] = layout
         return value
 
+    def existing_tensors(self) -> dict[Value, Tensor]:
+        """The parameters, buffers and constants that the program reads, by their values."""
+        return self.held
+
     def __str__(self) -> str:
         """The program as text, one line per step, with positions in the user's code."""
         from ..report.program_text import text  # here, so that `import numod` does not load it

@@ -18,7 +18,7 @@ from ...dtypes import dtype as DType
 from ...graph.ir.program import Value
 from ...ops.pointwise import Pointwise
 from ...ops.update import Update
-from ..scopes import Scopes
+from ...utils.scopes import Scopes
 from ..symbols import Call, Check, Extent, Size, SymbolicProgram, is_empty
 from . import (
     attention, image, indexing, linalg, losses, normalization, patterns, pointwise, products, quantized, random,

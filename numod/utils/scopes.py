@@ -1,4 +1,4 @@
-"""Which module made each step of a captured program: its path names the nodes of an ONNX model."""
+"""Which module made each step of a captured program: its path names the nodes of an ONNX model or a graph."""
 
 from __future__ import annotations
 
