@@ -111,13 +111,14 @@ from .core.quantized.functions import dequantize as dequantize
 from .nn.functional import dropout as dropout
 from .core.create.memory import empty_permuted as empty_permuted
 from .core.create.memory import empty_strided as empty_strided
-from .core.quantized.functions import fake_quantize_per_channel_affine as fake_quantize_per_channel_affine
-from .core.quantized.functions import fake_quantize_per_tensor_affine as fake_quantize_per_tensor_affine
+from .core.quantized.training import fake_quantize_per_channel_affine as fake_quantize_per_channel_affine
+from .core.quantized.training import fake_quantize_per_tensor_affine as fake_quantize_per_tensor_affine
 from .nn.functional import feature_alpha_dropout as feature_alpha_dropout
 from .core.convert.exchange import from_dlpack as from_dlpack
 from .core.create.memory import from_file as from_file
 from .core.create.values import from_numpy as from_numpy
 from .core.create.memory import frombuffer as frombuffer
+from .core.quantized.training import fused_moving_avg_obs_fake_quant as fused_moving_avg_obs_fake_quant
 from .amp.autocast import get_autocast_cpu_dtype as get_autocast_cpu_dtype
 from .amp.autocast import get_autocast_dtype as get_autocast_dtype
 from .amp.autocast import get_autocast_gpu_dtype as get_autocast_gpu_dtype
