@@ -13,11 +13,7 @@ class BalancedAccuracy(ConfusionMatrix):
         self.adjusted = adjusted
         super().__init__(axis, thresh)
 
-    @property
-    def value(self) -> Number:
-        if self.matrix is None:
-            return None
-        counts = self.matrix.double()
+    def _score(self, counts: Tensor) -> Number:
         actual = counts.sum(1)
         score = (counts.diagonal() / actual).nan_to_num(nan=0.0).sum() / (actual > 0).sum()
         chance = 1 / (actual > 0).sum().double()
@@ -27,11 +23,8 @@ class BalancedAccuracy(ConfusionMatrix):
 class CohenKappa(ConfusionMatrix):
     """The agreement beyond that of chance: 0 for guesses by the classes' frequencies, 1 at best."""
 
-    @property
-    def value(self) -> Number:
-        if self.matrix is None:
-            return None
-        shares = self.matrix.double() / self.matrix.sum()
+    def _score(self, counts: Tensor) -> Number:
+        shares = counts / counts.sum()
         chance = (shares.sum(0) * shares.sum(1)).sum()
         return (shares.diagonal().sum() - chance) / (1 - chance)
 
@@ -39,11 +32,7 @@ class CohenKappa(ConfusionMatrix):
 class MatthewsCorrCoef(ConfusionMatrix):
     """The correlation of predicted and actual classes; 0 where either has one class only."""
 
-    @property
-    def value(self) -> Number:
-        if self.matrix is None:
-            return None
-        counts = self.matrix.double()
+    def _score(self, counts: Tensor) -> Number:
         predicted, actual, total = counts.sum(0), counts.sum(1), counts.sum()
         product = counts.diagonal().sum() * total - (predicted * actual).sum()
         spreads = (total**2 - (predicted**2).sum()) * (total**2 - (actual**2).sum())

@@ -139,6 +139,10 @@ class ConfusionMatrix(Metric):
 
     @property
     def value(self) -> Number:
+        return None if self.matrix is None else self._score(self.matrix.double())
+
+    def _score(self, counts: Tensor) -> Number:
+        """The value of a subclass, from the counts as floats."""
         return None
 
     def state_dict(self) -> dict[str, Any]:
@@ -162,17 +166,12 @@ class FromCounts(ConfusionMatrix):
         self.pos_label, self.average, self.beta = pos_label, average, beta
         super().__init__(axis, thresh)
 
-    @property
-    def value(self) -> Number:
-        if self.matrix is None:
-            return None
-        counts = self.matrix.double()
+    def _score(self, counts: Tensor) -> Number:
         hits, predicted, actual = counts.diagonal(), counts.sum(0), counts.sum(1)
         if self.average == "micro":
             hits, predicted, actual = hits.sum(), predicted.sum(), actual.sum()
-        ratio = self._ratio(hits, predicted, actual).nan_to_num(
-            nan=0.0
-        )  # 0 for a class without samples, as in scikit-learn
+        # 0 for a class without samples, as in scikit-learn
+        ratio = self._ratio(hits, predicted, actual).nan_to_num(nan=0.0)
         if self.average == "binary":
             return ratio[self.pos_label]
         if self.average == "macro":

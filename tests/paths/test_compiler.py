@@ -1,7 +1,9 @@
 """Marks for compilers, which change nothing, and settings of compiling."""
 
 from __future__ import annotations
+
 import pytest
+
 import numod
 from numod import nn
 

@@ -1,11 +1,14 @@
 """The backend that einops finds for tensors."""
 
 from __future__ import annotations
+
 import os
 import subprocess
 import sys
 from pathlib import Path
+
 import pytest
+
 import numod
 
 

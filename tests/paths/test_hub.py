@@ -1,7 +1,9 @@
 """Weights that are loaded from an address."""
 
 from __future__ import annotations
+
 import pytest
+
 import numod
 from numod import nn
 

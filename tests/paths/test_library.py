@@ -1,8 +1,11 @@
 """Operators that libraries define in Python, and those in C++ that they look for."""
 
 from __future__ import annotations
+
 import importlib
+
 import pytest
+
 import numod
 
 

@@ -1,10 +1,13 @@
 """PyTorch's paths lead to numod's files, and the namespaces that model files ask answer."""
 
 from __future__ import annotations
+
 import importlib
 import subprocess
 import sys
+
 import pytest
+
 import numod
 from numod import nn, paths
 

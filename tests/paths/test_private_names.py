@@ -1,8 +1,11 @@
 """Names that begin with an underscore, or are undocumented, and that libraries and model files import."""
 
 from __future__ import annotations
+
 from collections import OrderedDict, namedtuple
+
 import pytest
+
 import numod
 from numod import nn
 

@@ -1,8 +1,11 @@
 """Trees of containers and of registered classes."""
 
 from __future__ import annotations
+
 from collections import OrderedDict, namedtuple
+
 import pytest
+
 import numod
 
 

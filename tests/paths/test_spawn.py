@@ -1,6 +1,7 @@
 """Processes that fail, as PyTorch's do."""
 
 from __future__ import annotations
+
 import subprocess
 import sys
 

@@ -1,8 +1,11 @@
 """Names of parts that numod does not have: they import, and say so when they are used."""
 
 from __future__ import annotations
+
 import importlib
+
 import pytest
+
 import numod
 from numod import paths
 
