@@ -335,6 +335,7 @@ SEVERAL_MODULES = {
         "round": "networks that are exported and loaded again",
         "runtime": "operators of ONNX Runtime",
     },
+    "paths": {"private_names": "names with an underscore"},
     "ops/convolution": {"byte": "`int8`, by its public function"},
     "": {
         "architecture": "rules for all files",

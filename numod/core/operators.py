@@ -11,6 +11,7 @@ from ..ops import table as t
 from . import functions as f, overrides
 from .convert import transfer
 from .create import values
+from .create.nested import warn_of_gradient
 from .apply import apply
 from .forms import unary
 from .printing import format_tensor
@@ -189,12 +190,12 @@ def _index(self: Tensor) -> int:
 
 
 def _float(self: Tensor) -> float:
-    values.warn_of_gradient(self)
+    warn_of_gradient(self)
     return float(_only(self, "float"))
 
 
 def _complex(self: Tensor) -> complex:
-    values.warn_of_gradient(self)
+    warn_of_gradient(self)
     return complex(_only(self, "complex"))
 
 

@@ -15,11 +15,7 @@ class BalancedAccuracy(ConfusionMatrix):
         self.adjusted = adjusted
         super().__init__(axis, thresh)
 
-    @property
-    def value(self) -> Number:
-        if self.matrix is None:
-            return None
-        counts = self.matrix.double()
+    def _score(self, counts: Tensor) -> Number:
         actual = counts.sum(1)
         score = (counts.diagonal() / actual).nan_to_num(nan=0.0).sum() / (actual > 0).sum()
         chance = 1 / (actual > 0).sum().double()
@@ -31,11 +27,8 @@ class CohenKappa(ConfusionMatrix):
 
     column = "cohen_kappa_score"
 
-    @property
-    def value(self) -> Number:
-        if self.matrix is None:
-            return None
-        shares = self.matrix.double() / self.matrix.sum()
+    def _score(self, counts: Tensor) -> Number:
+        shares = counts / counts.sum()
         chance = (shares.sum(0) * shares.sum(1)).sum()
         return (shares.diagonal().sum() - chance) / (1 - chance)
 
@@ -45,11 +38,7 @@ class MatthewsCorrCoef(ConfusionMatrix):
 
     column = "matthews_corrcoef"
 
-    @property
-    def value(self) -> Number:
-        if self.matrix is None:
-            return None
-        counts = self.matrix.double()
+    def _score(self, counts: Tensor) -> Number:
         predicted, actual, total = counts.sum(0), counts.sum(1), counts.sum()
         product = counts.diagonal().sum() * total - (predicted * actual).sum()
         spreads = (total**2 - (predicted**2).sum()) * (total**2 - (actual**2).sum())
@@ -59,9 +48,8 @@ class MatthewsCorrCoef(ConfusionMatrix):
 class HammingLoss(ConfusionMatrix):
     """The share of samples whose class is wrong."""
 
-    @property
-    def value(self) -> Number:
-        return None if self.matrix is None else 1 - self.matrix.diagonal().sum() / self.matrix.sum()
+    def _score(self, counts: Tensor) -> Number:
+        return 1 - counts.diagonal().sum() / counts.sum()
 
 
 class Jaccard(FromCounts):

@@ -142,6 +142,10 @@ class ConfusionMatrix(Metric):
 
     @property
     def value(self) -> Number:
+        return None if self.matrix is None else self._score(self.matrix.double())
+
+    def _score(self, counts: Tensor) -> Number:
+        """The value of a subclass, from the counts as floats."""
         return None
 
     def state_dict(self) -> dict[str, Any]:
@@ -163,11 +167,8 @@ class FromCounts(ConfusionMatrix):
         self.pos_label, self.average = pos_label, average
         super().__init__(axis, thresh)
 
-    @property
-    def value(self) -> Number:
-        if self.matrix is None:
-            return None
-        hits, predicted, actual = self._counts()
+    def _score(self, counts: Tensor) -> Number:
+        hits, predicted, actual = self._counts(counts)
         if self.average == "micro":
             hits, predicted, actual = hits.sum(), predicted.sum(), actual.sum()
         # 0 for a class without samples, as in scikit-learn
@@ -179,9 +180,8 @@ class FromCounts(ConfusionMatrix):
             return (ratio * seen).sum() / seen.sum()
         return (ratio * actual).sum() / actual.sum() if self.average == "weighted" else ratio
 
-    def _counts(self) -> tuple[Tensor, Tensor, Tensor]:
+    def _counts(self, counts: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Of each class the numbers of samples that are found, that are predicted, and that there are."""
-        counts = self.matrix.double()
         return counts.diagonal(), counts.sum(0), counts.sum(1)
 
     def _seen(self, predicted: Tensor, actual: Tensor) -> Tensor:

@@ -27,8 +27,8 @@ class _OfLabels(FromCounts):
         counts = stack([predicted & actual, predicted, actual]).sum(1)
         self.matrix = counts if self.matrix is None else self.matrix + counts
 
-    def _counts(self) -> tuple[Tensor, Tensor, Tensor]:
-        return tuple(self.matrix.double())
+    def _counts(self, counts: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        return tuple(counts)
 
     def _seen(self, predicted: Tensor, actual: Tensor) -> Tensor:
         return predicted == predicted  # all labels

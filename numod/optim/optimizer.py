@@ -127,11 +127,7 @@ class Optimizer(Hooked):
         self.param_groups: list[dict[str, Any]] = []
         super().__init__()
         _check_options(defaults)
-        if hasattr(params, "parameters"):
-            raise TypeError(
-                f"{type(params).__name__!r} object is not iterable; pass its parameters(), not the module itself"
-            )
-        params = list(params)
+        params = _listed(params)
         if not params:
             raise ValueError("optimizer got an empty parameter list")
         for group in params if isinstance(params[0], dict) else [{"params": params}]:
@@ -157,7 +153,7 @@ class Optimizer(Hooked):
                 "optimizer parameters need to be organized in ordered collections, but the "
                 "ordering of tensors in sets will change between runs. Please use a list instead."
             )
-        params = [params] if isinstance(params, Tensor) else list(params)
+        params = [params] if isinstance(params, Tensor) else _listed(params)
         names = [param[0] for param in params if isinstance(param, tuple)]
         if names:
             if len(names) != len(params):
@@ -178,7 +174,8 @@ class Optimizer(Hooked):
         for parameter in new["params"]:
             if not isinstance(parameter, Tensor):
                 raise TypeError(
-                    f"optimizer can only optimize Tensors, but one of the params is {type(parameter).__name__}"
+                    f"optimizer can only optimize Tensors, but one of the params is {type(parameter).__name__}; pass "
+                    "model.parameters()"
                 )
             if not (self.defaults.get("differentiable") or parameter.is_leaf or parameter.retains_grad):
                 raise ValueError("can't optimize a non-leaf Tensor")
@@ -316,6 +313,16 @@ class Optimizer(Hooked):
             lines += ["", f"Parameter Group {k}"] if k else [f"Parameter Group {k}"]
             lines += [f"    {name}: {group[name]}" for name in sorted(group) if name != "params"]
         return "\n".join([*lines, ")"])
+
+
+def _listed(params: Iterable) -> list:
+    """What `params` yields. Raises TypeError, with advice for a module or for `model.parameters` without its call."""
+    try:
+        iterator = iter(params)
+    except TypeError as error:
+        advice = "; pass model.parameters()" if hasattr(params, "parameters") or callable(params) else ""
+        raise TypeError(f"{error}{advice}") from None
+    return list(iterator)
 
 
 def _check_options(defaults: dict[str, Any]) -> None:

@@ -46,7 +46,7 @@ CASES = [
         r"expected sequence of length 1 at dim 2 \(got 2\)",
         lambda: torch.tensor([[[1], [2]], [[3], [4, 5]]]),
     ),
-    (ValueError, "at dim 1, but numbers and sequences are mixed", lambda: torch.tensor([[1, 2], 3])),
+    (TypeError, "not a sequence: expected one of length 2 at dim 1, got int", lambda: torch.tensor([[1, 2], 3])),
     (TypeError, r"rand\(\): argument 'dtype' must be dtype, not str", lambda: torch.rand(2, dtype="float")),
     (TypeError, r"addmm\(\): argument 'mat1' \(position 2\) must be Tensor, not int", lambda: X.addmm_(1, X)),
     (TypeError, r"topk\(\): argument 'k' \(position 2\) must be int, not float", lambda: X.topk(1.5)),

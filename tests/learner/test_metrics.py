@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import types
-
 import numpy as np
+import classified
 import pytest
+from classified import CLASSES, SCORES, counts
 
 import numod
 from numod.learner import (
@@ -28,29 +28,15 @@ from numod.learner import (
     rmse,
     top_k_accuracy,
 )
-from numod.learner.metrics import as_metric, read
+from numod.learner.metrics import as_metric
 from numod.nn import functional as F
 
-GENERATOR = numod.Generator().manual_seed(4)
-SCORES = numod.randn(11, 4, generator=GENERATOR)
-CLASSES = numod.tensor([0, 3, 1, 2, 2, 0, 1, 3, 0, 1, 1])
+GENERATOR = numod.Generator().manual_seed(5)
 VALUES, TARGETS = numod.randn(11, generator=GENERATOR), numod.randn(11, generator=GENERATOR)
 
 
-def over_batches(metric: object, preds: numod.Tensor, targets: numod.Tensor, loss: object = None) -> float:
-    metric = as_metric(metric)
-    metric.reset()
-    for part in (slice(0, 4), slice(4, 8), slice(8, 11)):
-        batch = types.SimpleNamespace(pred=preds[part], yb=(targets[part],), xb=(preds[part],))
-        batch.loss = loss(preds[part], targets[part]) if loss else None
-        metric.accumulate(batch)
-    return read([metric.value])[0]
-
-
-def counts() -> np.ndarray:
-    matrix = np.zeros((4, 4))
-    np.add.at(matrix, (CLASSES.numpy(), SCORES.argmax(1).numpy()), 1)
-    return matrix
+def over_batches(metric: object, *arguments: object) -> float:
+    return classified.over_batches(as_metric(metric), *arguments)
 
 
 def test_averages_weigh_batches_by_their_size() -> None:

@@ -244,7 +244,7 @@ def test_a_state_of_another_form_is_refused():
         optimizer.load_state_dict(SGD(parameters(3), lr=0.1).state_dict())
     with pytest.raises(KeyError, match="its entry 'optimizer'"):
         optimizer.load_state_dict({"model": {}, "optimizer": optimizer.state_dict()})
-    with pytest.raises(TypeError, match=r"pass its parameters\(\)"):
+    with pytest.raises(TypeError, match=r"pass model.parameters\(\)"):
         SGD(numod.nn.Linear(2, 2), lr=0.1)
 
 

@@ -221,3 +221,52 @@ def test_update_bn() -> None:
         t.optim.swa_utils.update_bn([t.tensor(batch) for batch in x], model)
         results.append(model[0].running_var.tolist())
     assert results[0] == pytest.approx(results[1])
+
+
+def iterable_module(library, items):
+    class Iterable(library.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = library.nn.Parameter(library.ones(2))
+
+        def __iter__(self):
+            return iter(items(self))
+
+    return Iterable()
+
+
+PARAMS = {
+    "ParameterList": lambda l: l.nn.ParameterList([l.ones(2), l.ones(3)]),
+    "empty ParameterList": lambda l: l.nn.ParameterList([]),
+    "ParameterDict": lambda l: l.nn.ParameterDict({"a": l.ones(2)}),
+    "values of a ParameterDict": lambda l: l.nn.ParameterDict({"a": l.ones(2)}).values(),
+    "a module that iterates parameters": lambda l: iterable_module(l, lambda module: [module.weight]),
+    "a module that iterates names": lambda l: iterable_module(l, lambda module: module.named_parameters()),
+    "a module that iterates numbers": lambda l: iterable_module(l, lambda module: [1]),
+    "Linear": lambda l: l.nn.Linear(2, 2),
+    "Sequential": lambda l: l.nn.Sequential(l.nn.Linear(2, 2)),
+    "empty ModuleList": lambda l: l.nn.ModuleList([]),
+    "ModuleDict": lambda l: l.nn.ModuleDict({"a": l.nn.Linear(2, 2)}),
+    "a bound method": lambda l: l.nn.Linear(2, 2).parameters,
+    "modules": lambda l: [l.nn.Linear(2, 2)],
+    "a state dict": lambda l: l.nn.Linear(2, 2).state_dict(),
+    "a number": lambda l: 3,
+}
+
+
+@pytest.mark.parametrize("in_group", [False, True])
+@pytest.mark.parametrize("optimizer", ["SGD", "Adam", "LBFGS"])
+@pytest.mark.parametrize("name", PARAMS)
+def test_what_an_optimizer_takes_as_parameters(name, optimizer, in_group):
+    outcomes = []
+    for library in (torch, numod):
+        params = PARAMS[name](library)
+        try:
+            made = getattr(library.optim, optimizer)([{"params": params}] if in_group else params, lr=0.1)
+            outcomes.append([tuple(parameter.shape) for parameter in made.param_groups[0]["params"]])
+        except (TypeError, ValueError) as error:
+            text = str(error).replace("torch.nn.modules.linear.", "")
+            outcomes.append((type(error), text))
+    if isinstance(outcomes[0], tuple) and outcomes[0][0] is TypeError and name != "a number":
+        outcomes[0] = TypeError, outcomes[0][1] + "; pass model.parameters()"
+    assert outcomes[1] == outcomes[0]

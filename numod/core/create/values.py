@@ -13,14 +13,13 @@ from ...device.device import Device, default_device
 from ...device.layout import layout
 from ...device.storage import ForeignStorage
 from ...dtypes import dtype as DType
-from ...errors import warn_caller_once
 from ..apply import as_tensor_of
 from ..listeners import listeners, notify_created
 from ..tensor import Tensor, wrap
+from .nested import NUMBERS, array_of, fitting, inferred
 
 _CPU = Device("cpu")
-_NUMBERS = frozenset((bool, int, float, complex))
-_PLAIN_TYPES = _NUMBERS | {list, tuple, np.ndarray}
+_PLAIN_TYPES = NUMBERS | {list, tuple, np.ndarray}
 
 
 def tensor(
@@ -58,9 +57,9 @@ def tensor(
         result = as_tensor(data, dtype, device).clone()
     else:
         kinds: set[type | DType | np.dtype] = set()
-        array, numpy = _array(data, kinds, dtype), isinstance(data, (np.ndarray, np.generic))
-        kind = dtype or (dtypes.from_numpy(array.dtype) if numpy else _inferred(array, kinds))
-        array = array if numpy else _fitting(array, kind)
+        array, numpy = array_of(data, kinds, dtype), isinstance(data, (np.ndarray, np.generic))
+        kind = dtype or (dtypes.from_numpy(array.dtype) if numpy else inferred(array, kinds))
+        array = array if numpy else fitting(array, kind)
         compute_tensor = notify_created(
             _copied(array, kind.compute), "array" if isinstance(data, np.ndarray) else "values"
         )
@@ -178,155 +177,6 @@ def _memory(array: np.ndarray, array_layout: Layout) -> np.ndarray:
     if array_layout.dense:
         return np.ndarray((array_layout.extent,), array_layout.storage, array)
     return np.lib.stride_tricks.as_strided(array.view(array_layout.storage), (array_layout.extent,), (array.itemsize,))
-
-
-def _unequal_lengths(data: object, dim: int = 0) -> str:
-    """What to say of nested sequences: the first that is longer or shorter than its neighbours; "" if none is."""
-    if not isinstance(data, (list, tuple)) or not data:
-        return ""
-    sizes = [len(item) if hasattr(item, "__len__") else None for item in data]
-    for size in sizes:
-        if size != sizes[0]:
-            if size is None or sizes[0] is None:
-                return f"expected sequences of equal length at dim {dim + 1}, but numbers and sequences are mixed"
-            return (
-                f"expected sequence of length {sizes[0]} at dim {dim + 1} (got {size}); "
-                "pad the rows, or keep a list of tensors"
-            )
-    return next(filter(None, (_unequal_lengths(item, dim + 1) for item in data)), "")
-
-
-def _array(data: object, kinds: set[type | DType | np.dtype], dtype: DType | None = None) -> np.ndarray:
-    """Nested sequences, arrays and tensors as an array; `kinds` receives the types of their numbers."""
-    try:
-        data = _without_tensors(data, kinds, _depth(data))
-    except RecursionError:
-        raise ValueError("too many dimensions 'list': the data contains itself, or is nested too deeply") from None
-    try:
-        array = np.asarray(data) if dtype is not dtypes.uint64 else _as_uint64(data, kinds)
-    except ValueError as error:
-        raise ValueError(_unequal_lengths(data) or f"expected sequences of equal length: {error}") from None
-    except OverflowError as error:
-        if dtype is dtypes.uint64:
-            raise
-        raise ValueError(f"Overflow when unpacking a value: {error}") from None
-    if array.dtype == object:
-        invalid = [item for item in array.ravel() if not isinstance(item, (bool, int, float, complex))]
-        if not invalid and dtype is not None and dtype.differentiable:
-            return array.astype(np.complex128 if dtype.is_complex else np.float64)
-        if not invalid:
-            raise ValueError("Overflow when unpacking long: an integer does not fit in 64 bits")
-        raise RuntimeError(
-            f"Could not infer dtype of {type(invalid[0]).__name__}; expected numbers, nested sequences of numbers, "
-            "arrays or tensors"
-        )
-    if array.dtype.kind in "SU" and not isinstance(data, np.ndarray):  # NumPy would read the numbers in it
-        expected = "there is text in the data; expected numbers, nested sequences of numbers, arrays or tensors"
-        kind, first = "bytes" if array.dtype.kind == "S" else "str", data
-        while isinstance(first, (list, tuple)):
-            first = first[0]
-        if first is not data and isinstance(first, (str, bytes)):
-            raise ValueError(f"too many dimensions '{kind}': {expected}")
-        raise TypeError(f"new(): invalid data type '{kind}': {expected}")
-    return array
-
-
-def _as_uint64(data: object, kinds: set[type | DType | np.dtype]) -> np.ndarray:
-    """Data for a tensor of uint64, as an array: NumPy alone would round lists of large and small integers to float64.
-
-    Raises OverflowError for Python ints that uint64 cannot hold, and TypeError for Python floats, as PyTorch does.
-    """
-    if kinds & {float, complex}:
-        raise TypeError("an integer is required: convert the floats of the data with int()")
-    return np.asarray(data, np.uint64 if kinds <= _NUMBERS else None)
-
-
-def _depth(data: object) -> int:
-    """The number of dimensions of nested sequences and arrays, from the first element."""
-    depth = 0
-    while isinstance(data, (list, tuple)) and data and depth < 64:  # more than NumPy takes, and a list may hold itself
-        depth, data = depth + 1, data[0]
-    return depth + (data.ndim if isinstance(data, np.ndarray) else isinstance(data, (list, tuple)))
-
-
-def _without_tensors(data: object, kinds: set[type | DType | np.dtype], depth: int) -> object:
-    """The data, of `depth` dimensions, with tensors as arrays, or as numbers in place of a number.
-
-    `kinds` receives the types of numbers and the dtypes of arrays and tensors. Raises ValueError for several elements
-    in place of a number.
-    """
-    if isinstance(data, (list, tuple)):
-        types = set(map(type, data))
-        if types <= _NUMBERS:
-            kinds |= types
-            return data
-        return [_without_tensors(item, kinds, depth - 1) for item in data]
-    kinds.add(data.dtype if isinstance(data, (Tensor, np.ndarray, np.generic)) else type(data))
-    if not isinstance(data, Tensor):
-        return data
-    array = data.detach().cpu().to(data.dtype.compute).numpy()
-    if depth > 0:
-        return array
-    warn_of_gradient(data)
-    if array.size != 1:
-        raise ValueError(
-            f"only one element tensors can be converted to Python scalars: got one of shape {array.shape} in a "
-            "sequence; use stack or cat"
-        )
-    return array.reshape(())
-
-
-def warn_of_gradient(self: Tensor) -> None:
-    """PyTorch's warning where a number is taken from a tensor, which loses its gradient."""
-    if self.requires_grad:
-        warn_caller_once(
-            "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior.\nConsider using "
-            "tensor.detach() first."
-        )
-
-
-def _kind_of(type_: type | DType | np.dtype) -> DType:
-    """The dtype of a tensor of such numbers."""
-    if isinstance(type_, DType):
-        return type_
-    if isinstance(type_, np.dtype):
-        return dtypes.from_numpy(type_)
-    return _inferred(
-        np.zeros(1, next((kind for kind in (bool, int, float, complex) if issubclass(type_, kind)), float)), set()
-    )
-
-
-def _inferred(array: np.ndarray, kinds: set[type | DType | np.dtype]) -> DType:
-    """The dtype of a tensor of Python numbers.
-
-    If arrays and tensors are among them, their dtypes promoted, as in PyTorch.
-    """
-    if not kinds <= _NUMBERS and any(isinstance(kind, (DType, np.dtype)) for kind in kinds):
-        return functools.reduce(dtypes.promote_types, map(_kind_of, kinds))
-    if array.size == 0 and array.dtype == np.float64:
-        return dtypes.get_default_dtype()
-    if array.dtype.kind in "fc":
-        return dtypes.get_default_dtype() if array.dtype.kind == "f" else dtypes.get_default_dtype().to_complex()
-    if array.dtype.kind == "b":
-        return dtypes.from_numpy(array.dtype)
-    if array.dtype.kind in "iu":
-        return dtypes.int64
-    return dtypes.from_numpy(array.dtype)
-
-
-def _fitting(array: np.ndarray, kind: DType) -> np.ndarray:
-    """The array of Python numbers for a tensor of `kind`.
-
-    Raises RuntimeError where integers, or real numbers, cannot hold one of them.
-    """
-    if array.dtype.kind == "c" and not kind.is_complex and not array.imag.any():
-        array = array.real
-    if array.size and kind.kind in "iuw" and array.dtype != kind.numpy:
-        for bound in (array.min().item(), array.max().item()):  # NaN where there is one
-            dtypes.fitting(bound, kind)
-    elif array.dtype.kind == "c" and kind.kind == "f":
-        dtypes.fitting(1j, kind)
-    return array
 
 
 def _copied(array: np.ndarray, kind: DType) -> Tensor:

@@ -1,0 +1,18 @@
+"""Weights that are loaded from an address."""
+
+from __future__ import annotations
+
+import pytest
+
+import numod
+from numod import nn
+
+
+def test_weights_from_a_url(tmp_path) -> None:
+    weights = nn.Linear(2, 3).state_dict()
+    numod.save(weights, tmp_path / "there.pth")
+    url = (tmp_path / "there.pth").as_uri()
+    result = numod.hub.load_state_dict_from_url(url, str(tmp_path / "kept"))
+    assert numod.equal(result["weight"], weights["weight"]) and (tmp_path / "kept" / "there.pth").exists()
+    with pytest.raises(RuntimeError, match="invalid hash value"):
+        numod.hub.download_url_to_file(url, str(tmp_path / "x"), "00000000")
