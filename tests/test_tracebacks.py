@@ -68,6 +68,23 @@ def test_an_interrupt_while_a_kernel_is_built_shows_the_users_line(monkeypatch: 
     assert len(files(caught.tb)) > 5 and files(tracebacks.users_frames(caught.tb)) == ["test_tracebacks.py"]
 
 
+def test_exceptions_that_numod_handled_are_not_shown() -> None:
+    try:
+        raise LookupError("the user's")
+    except LookupError:
+        with pytest.raises(RuntimeError) as caught:
+            numod.ones(2, 3) @ numod.ones(5, 5)
+    error, inner = caught.value, KeyError("numod's")
+    inner.__traceback__, inner.__context__ = caught.tb.tb_next, error.__context__
+    error.__context__ = inner
+    with tracebacks.shortened(error) as is_shorter:
+        assert is_shorter and isinstance(error.__context__, LookupError) and error.__context__ is not inner
+    assert error.__context__ is inner
+    inner.__context__ = inner
+    with tracebacks.shortened(error):
+        assert error.__context__ is None
+
+
 def test_frames_of_the_user_below_numod_remain() -> None:
     class Net(nn.Module):
         def forward(self, x: numod.Tensor) -> numod.Tensor:
