@@ -17,7 +17,8 @@ from . import config
 
 _COMMAND_LINE = os.path.join(os.path.dirname(__file__), "__main__.py")
 _PROGRAMS = ("numod.examples", "numod.demo")  # parts of numod that are programs of a user
-_LIBRARIES = {"", "numba", "llvmlite", "numpy"}  # internal, like the standard library, where numod calls them
+# internal, like the standard library, where numod calls them: the compiler, arrays, a notebook's display
+_LIBRARIES = {"", "numba", "llvmlite", "numpy", "IPython", "ipykernel", "jupyter_client", "traitlets", "zmq"}
 
 
 def install() -> None:
