@@ -17,7 +17,8 @@ from . import config
 
 _COMMAND_LINE = os.path.join(os.path.dirname(__file__), "__main__.py")
 _PROGRAMS = ("numod.examples", "numod.demo")  # parts of numod that are programs of a user
-_LIBRARIES = {"", "numba", "llvmlite", "numpy"}  # internal, like the standard library, where numod calls them
+# internal, like the standard library, where numod calls them: the compiler, arrays, a notebook's display
+_LIBRARIES = {"", "numba", "llvmlite", "numpy", "IPython", "ipykernel", "jupyter_client", "traitlets", "zmq"}
 
 
 def install() -> None:
@@ -33,22 +34,27 @@ def install() -> None:
 
 def users_frames(traceback: TracebackType | None) -> TracebackType | None:
     """A copy of a traceback without internal frames, or the traceback itself if it has none or nothing else."""
-    frames, users_entries, within, any_of_user = 0, [], False, False
-    entry = traceback
-    while entry is not None:
-        frames += 1
-        root = _root(entry.tb_frame)
-        within = _is_internal(root, within)
-        if not within:
-            users_entries.append(entry)
-            any_of_user = any_of_user or not _is_standard(root)
-        entry = entry.tb_next
-    if not any_of_user or len(users_entries) == frames:
+    users_entries, frames = _users_entries(traceback)
+    if not users_entries or len(users_entries) == frames:
         return traceback
     short = None
     for entry in reversed(users_entries):
         short = TracebackType(short, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
     return short
+
+
+def _users_entries(traceback: TracebackType | None) -> tuple[list[TracebackType], int]:
+    """(the entries outside numod and what it called, the number of all); none if those are Python's library alone."""
+    frames, entries, within, any_of_user = 0, [], False, False
+    while traceback is not None:
+        frames += 1
+        root = _root(traceback.tb_frame)
+        within = _is_internal(root, within)
+        if not within:
+            entries.append(traceback)
+            any_of_user = any_of_user or not _is_standard(root)
+        traceback = traceback.tb_next
+    return entries if any_of_user else [], frames
 
 
 def _root(frame: FrameType) -> str:
@@ -74,21 +80,32 @@ def _is_internal(root: str, within: bool) -> bool:
 def shortened(error: BaseException) -> Iterator[bool]:
     """Context in which the exception, its causes and its group's members have short tracebacks; whether any is shorter.
 
-    At the end they have their own again.
+    Exceptions that numod handled, with internal frames only, are left out. At the end all are as they were.
     """
     chain = _chain(error)
-    full = [error.__traceback__ for error in chain]
-    short = [users_frames(traceback) for traceback in full]
-    _set_tracebacks(chain, short)
+    full = [(error.__traceback__, error.__context__) for error in chain]
+    short = [(users_frames(error.__traceback__), _users_context(error)) for error in chain]
+    _set_shown(chain, short)
     try:
-        yield any(less is not whole for less, whole in zip(short, full))
+        yield any(less != whole for less, whole in zip(short, full))
     finally:
-        _set_tracebacks(chain, full)
+        _set_shown(chain, full)
 
 
-def _set_tracebacks(chain: list[BaseException], tracebacks: list[TracebackType | None]) -> None:
-    for error, traceback in zip(chain, tracebacks):
-        error.__traceback__ = traceback
+def _users_context(error: BaseException) -> BaseException | None:
+    """The exception in whose handling this one was raised, without those that are numod's alone."""
+    passed, context = [error], error.__context__
+    while context is not None and context.__traceback__ and not _users_entries(context.__traceback__)[0]:
+        passed.append(context)
+        context = context.__context__
+        if any(context is other for other in passed):  # a cycle
+            return None
+    return context
+
+
+def _set_shown(chain: list[BaseException], states: list[tuple]) -> None:
+    for error, (traceback, context) in zip(chain, states):
+        error.__traceback__, error.__context__ = traceback, context
 
 
 def _chain(error: BaseException) -> list[BaseException]:

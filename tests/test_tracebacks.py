@@ -14,6 +14,7 @@ import pytest
 import numod
 from numod import nn, tracebacks
 from numod.kernel import bind
+from numod.utils import progress
 
 SCRIPT = """
 import threading
@@ -66,6 +67,37 @@ def test_an_interrupt_while_a_kernel_is_built_shows_the_users_line(monkeypatch: 
     with pytest.raises(KeyboardInterrupt) as caught:
         numod.ones(3, 7, 1, 11, 1, 2).transpose(0, 3).logaddexp(numod.ones(2))
     assert len(files(caught.tb)) > 5 and files(tracebacks.users_frames(caught.tb)) == ["test_tracebacks.py"]
+
+
+def test_an_interrupt_while_a_notebook_shows_a_bar_shows_the_users_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The frames of the kernel, which `progress` calls, are internal; those of a library that the user calls are not."""
+    display = types.ModuleType("zmq")
+    exec("def send(*arguments):\n    raise KeyboardInterrupt\n", vars(display))
+    monkeypatch.setattr(progress, "_print", display.send)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        for _ in progress(range(3)):
+            pass
+    assert files(tracebacks.users_frames(caught.tb)) == ["test_tracebacks.py"]
+    with pytest.raises(KeyboardInterrupt) as caught:
+        display.send()
+    assert files(tracebacks.users_frames(caught.tb)) == ["test_tracebacks.py", "<string>"]
+
+
+def test_exceptions_that_numod_handled_are_not_shown() -> None:
+    try:
+        raise LookupError("the user's")
+    except LookupError:
+        with pytest.raises(RuntimeError) as caught:
+            numod.ones(2, 3) @ numod.ones(5, 5)
+    error, inner = caught.value, KeyError("numod's")
+    inner.__traceback__, inner.__context__ = caught.tb.tb_next, error.__context__
+    error.__context__ = inner
+    with tracebacks.shortened(error) as is_shorter:
+        assert is_shorter and isinstance(error.__context__, LookupError) and error.__context__ is not inner
+    assert error.__context__ is inner
+    inner.__context__ = inner
+    with tracebacks.shortened(error):
+        assert error.__context__ is None
 
 
 def test_frames_of_the_user_below_numod_remain() -> None:

@@ -64,7 +64,8 @@ class Pool:
         self._arena: _Arena | None = None
         # (start, end) of free places, in order; the last one goes on to the end of the arena
         self._free: list[tuple[int, int]] = []
-        self._leases: dict[int, _Lease] = {}  # keeps the weak references themselves alive
+        # keeps the weak references themselves alive until their places are taken back
+        self._leases: dict[int, _Lease] = {}
         # freed buffers: the last is reused, or all are taken back by the next holder of the lock
         self._left: deque[_Lease] = deque()
         self.renew_lock()
@@ -96,6 +97,7 @@ class Pool:
             pass
         else:
             if last.count == count and last.dtype is dtype:
+                self._leases.pop(id(last), None)
                 return self._lend(last.start, last.size, count, dtype)
             self._left.append(last)
         size = rounded(count * dtype.itemsize)
@@ -110,15 +112,12 @@ class Pool:
 
     def _lend(self, start: int, size: int, count: int, dtype: np.dtype) -> np.ndarray:
         buffer = np.frombuffer(self._arena, dtype, count, self._begin + start)
-        lease = _Lease(buffer, self._return)
+        # called when the buffer is freed, by any thread, at any time. It is a function in C: at the start of a Python
+        # function a signal's handler may run, and what it raises there, such as KeyboardInterrupt, would be dropped
+        lease = _Lease(buffer, self._left.append)
         lease.start, lease.size, lease.count, lease.dtype = start, size, count, dtype
         self._leases[id(lease)] = lease
         return buffer
-
-    def _return(self, lease: _Lease) -> None:
-        """Called when a buffer is freed, by any thread, at any time."""
-        self._left.append(lease)  # first, since the next line may raise MemoryError
-        self._leases.pop(id(lease), None)  # it is missing if `_lend` raised MemoryError
 
     def _take_back(self) -> None:
         while True:
@@ -126,6 +125,7 @@ class Pool:
                 lease = self._left.popleft()
             except IndexError:  # none is left, or another thread took it
                 return
+            self._leases.pop(id(lease), None)  # it is missing if `_lend` raised MemoryError
             start, end = lease.start, lease.start + lease.size
             k = bisect(self._free, (start, end))
             if k < len(self._free) and self._free[k][0] == end:

@@ -60,7 +60,7 @@ def waiting() -> Iterator[None]:
         if not any(hasattr(handler, "defers") for _, handler in handlers):
             _raise_all()
     if stopped is not None:
-        raise stopped
+        raise stopped from stopped.__cause__  # its context would be the compiler's frames
 
 
 def deliver() -> None:

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import os
 import threading
+import types
+import weakref
 
 import numpy as np
 import pytest
@@ -29,6 +31,14 @@ def test_memory_of_a_dead_buffer_is_used_again() -> None:
     del first
     assert pool.idle == rounded(MIN_POOLED_BYTES) and pool.used == 0
     assert address(pool.empty(COUNT - 5, FLOAT)) == first_address  # another size of as many pages
+
+
+def test_freeing_a_buffer_runs_no_python_function() -> None:
+    """Python would call a signal's handler there, and drop its exception: Ctrl-C during a long kernel was lost."""
+    pool = Pool(1 << 30)
+    buffer = pool.empty(COUNT, FLOAT)
+    (lease,) = weakref.getweakrefs(buffer)
+    assert isinstance(lease.__callback__, types.BuiltinMethodType)
 
 
 def test_places_begin_where_huge_pages_do() -> None:

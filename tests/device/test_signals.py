@@ -39,3 +39,11 @@ def test_a_signal_after_one_whose_handler_raises_is_not_lost(came: list[int], de
             if delivers:
                 signals.deliver()
     assert came == [signal.SIGINT, signal.SIGTERM]
+
+
+def test_the_compilers_exception_is_not_shown_with_the_handlers(came: list[int]) -> None:
+    with pytest.raises(KeyboardInterrupt) as caught:
+        with signals.waiting():
+            signal.raise_signal(signal.SIGINT)
+            signals.deliver()
+    assert caught.value.__suppress_context__ and caught.value.__cause__ is None
