@@ -67,7 +67,7 @@ from .multilabel import (
     RecallMulti,
 )
 from .preds import GatherPreds, GatherPredsCallback
-from .progress import ProgressCallback
+from .progress import ProgressCallback, ShowGraphCallback
 from .recorder import Recorder
 from .saving import load_learner
 from .schedule import (
@@ -129,7 +129,7 @@ __all__ = [
     "MatthewsCorrCoef", "Metric", "MixUp", "MixedPrecision", "ParamScheduler", "PearsonCorrCoef", "Perplexity",
     "Precision", "PrecisionMulti", "ProgressCallback", "R2Score", "Recall", "RecallMulti", "Recorder",
     "ReduceLROnPlateau", "RocAuc", "RocAucBinary", "RocAucMulti", "SWA", "SaveModelCallback", "SchedCos",
-    "SchedExp", "SchedLin", "SchedNo", "SchedPoly", "ShortEpochCallback", "SpearmanCorrCoef",
+    "SchedExp", "SchedLin", "SchedNo", "SchedPoly", "ShortEpochCallback", "ShowGraphCallback", "SpearmanCorrCoef",
     "TerminateOnNaNCallback", "TrackerCallback", "TrainEvalCallback", "ValueMetric", "accuracy",
     "accuracy_multi", "combine_scheds", "combined_cos", "error_rate", "load_learner", "mae", "minimum", "mse",
     "num_distrib", "perplexity", "rank0_first", "rank_distrib", "rmse", "skm_to_fastai", "slide", "steep",

@@ -194,6 +194,8 @@ class Callbacks:
         with self.removed_cbs(ProgressCallback):
             yield self
 
+    no_mbar = no_bar  # fastai's bar of epochs, here the table
+
     # ---- ranks
 
     @property

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ class Learner(Loop):
     - `splitter`: a function of the model that gives lists of parameters, one for each parameter group, for
       discriminative learning rates: `fit(3, slice(1e-5, 1e-3))`. Without it there is one group.
     - `cbs`: callbacks; `metrics`: functions of `(pred, *targets)` or Metrics, shown after each epoch.
-    - `path`, `model_dir`: folders of `save`, `export` and what callbacks write.
+    - `path`, `model_dir`: folders of `save`, `export` and what callbacks write; by default `dls.path`.
     - `compile`: a step (forward, loss, backward, optimizer) is one compiled function.
     - `wd`: weight decay; None leaves it to the optimizer. `moms`: momenta of `fit_one_cycle`.
     - `train_bn`: frozen groups keep training their batch norms. `default_cbs`: False adds no recorder and no progress.
@@ -49,7 +49,7 @@ class Learner(Loop):
         splitter: Callable | None = None,
         cbs: Iterable[Callback] | Callback = (),
         metrics: Iterable[Callable] | Callable = (),
-        path: str | Path = ".",
+        path: str | Path | None = None,
         compile: bool = False,
         *,
         model_dir: str | Path = "models",
@@ -62,7 +62,7 @@ class Learner(Loop):
         self.dls = as_dataloaders(dls)
         self.model, self.opt_func, self.lr, self.splitter = model, opt_func, lr, splitter
         self.loss_func = default_loss(self.dls) if loss_func is None else loss_func
-        self.path, self.model_dir, self.compile = Path(path), model_dir, compile
+        self.path, self.model_dir, self.compile = Path(self.dls.path if path is None else path), model_dir, compile
         self.wd, self.moms, self.train_bn, self.logger = wd, moms, train_bn, print
         self.metrics = metrics
         self.add_cbs([TrainEvalCallback, *([Recorder, ProgressCallback] if default_cbs else [])]).add_cbs(cbs)
@@ -81,7 +81,10 @@ class Learner(Loop):
     # ---- the optimizer
 
     def create_opt(self) -> None:
-        """Make the optimizer, with a parameter group for each list of the splitter."""
+        """Make the optimizer, with a parameter group for each list of the splitter. An `lr` in a partial function
+        `opt_func` becomes the Learner's.
+        """
+        self.lr = getattr(self.opt_func, "keywords", {}).get("lr", self.lr)
         split = (
             [list(self.model.parameters())]
             if self.splitter is None
@@ -281,6 +284,10 @@ class Learner(Loop):
             for module, training in was:
                 module.training = training
 
+    def loss_not_reduced(self) -> AbstractContextManager[None]:
+        """Context in which `loss_func` gives a loss for each sample."""
+        return sample_losses(self)
+
     def validate(self, ds_idx: int = 1, dl: Iterable | None = None, cbs: Any = None) -> list[float | None]:
         """[loss, *metrics] of a loader: `dls[ds_idx]` or `dl`. The recorder keeps what it has."""
         recorder = Recorder()
@@ -306,7 +313,7 @@ class Learner(Loop):
         gather = GatherPredsCallback(with_input, with_loss)
         with self._probing([gather, *as_list(cbs)]):
             loss_func = self.loss_func  # in a fit, a callback may have replaced it
-            with sample_losses(self, with_loss):
+            with self.loss_not_reduced() if with_loss else nullcontext():
                 self.compile = False
                 self._validate_only(in_order(self.dls[ds_idx]) if dl is None else dl)
         inputs, preds, targets, losses = gather.all_tensors()

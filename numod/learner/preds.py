@@ -114,11 +114,8 @@ def unreduced(loss_func: Any) -> Iterator[tuple[Any, str]]:
 
 
 @contextmanager
-def sample_losses(learn: Any, wanted: bool) -> Iterator[None]:
-    """Context manager in which the Learner's loss is not reduced, if `wanted`."""
-    if not wanted:
-        yield
-        return
+def sample_losses(learn: Any) -> Iterator[None]:
+    """`Learner.loss_not_reduced`."""
     loss_func = learn.loss_func
     with unreduced(loss_func) as (loss_per_sample, _):
         learn.loss_func = loss_per_sample

@@ -195,7 +195,7 @@ def valley(lrs: Sequence[float], losses: Sequence[float], num_it: int) -> tuple[
         length[i] += max((length[j] for j in range(i) if losses[i] < losses[j]), default=0)
     end = max(range(len(losses)), key=length.__getitem__)
     third = length[end] / 3
-    index = max(end - length[end], 0) + int(third) + int(third / 2)
+    index = max(end - length[end] + int(third) + int(third / 2), 0)
     return lrs[index], (lrs[index], losses[index])
 
 
