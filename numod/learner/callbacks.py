@@ -196,6 +196,11 @@ class Callbacks:
 
     no_mbar = no_bar  # fastai's bar of epochs, here the table
 
+    def show_training_loop(self) -> None:
+        """Print the events in their order, with the callbacks that listen to them."""
+        for event in EVENTS:
+            print(f"{event:22} {', '.join(map(repr, self.ordered_cbs(event)))}".rstrip())
+
     # ---- ranks
 
     @property

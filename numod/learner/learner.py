@@ -16,7 +16,7 @@ from ..nn.normalization import _BatchNorm
 from ..optim import Adam
 from . import saving, schedule
 from .dataloaders import as_dataloaders, default_loss, in_order
-from .events import EVENTS, Callback, TrainEvalCallback
+from .events import Callback, TrainEvalCallback
 from .callbacks import as_list, no_logger
 from .loop import Loop
 from .metrics import Metric, as_metric
@@ -127,15 +127,9 @@ class Learner(Loop):
     # ---- training
 
     def fit(
-        self,
-        n_epoch: int,
-        lr: Any = None,
-        wd: float | None = None,
-        cbs: Any = None,
-        reset_opt: bool = False,
-        start_epoch: int = 0,
-        resume: bool = False,
-    ) -> None:
+        self, n_epoch: int, lr: Any = None, wd: float | None = None, cbs: Any = None, reset_opt: bool = False,
+        start_epoch: int = 0, resume: bool = False,
+    ) -> None:  # fmt: skip
         """Train for `n_epoch` epochs, with further callbacks `cbs`.
 
         `lr` is a number, a list with one for each parameter group, or a slice (see `schedule.per_group`). With `resume`
@@ -157,16 +151,9 @@ class Learner(Loop):
             self._run_fit(self._fit)
 
     def fit_one_cycle(
-        self,
-        n_epoch: int,
-        lr_max: Any = None,
-        div: float = 25.0,
-        div_final: float = 1e5,
-        pct_start: float = 0.25,
-        moms: tuple[float, float, float] | None = None,
-        cbs: Any = None,
-        **options: Any,
-    ) -> None:
+        self, n_epoch: int, lr_max: Any = None, div: float = 25.0, div_final: float = 1e5, pct_start: float = 0.25,
+        moms: tuple[float, float, float] | None = None, cbs: Any = None, **options: Any,
+    ) -> None:  # fmt: skip
         """Train with one cycle: the learning rate rises from `lr_max / div` in the first `pct_start` and falls to
         `lr_max / div_final`, momentum the other way (Smith, 2018). `options` are those of `fit`.
         """
@@ -203,15 +190,9 @@ class Learner(Loop):
         self.fit(sum(lengths), lr_max, cbs=[schedule.ParamScheduler(scheds), *as_list(cbs)], **options)
 
     def fine_tune(
-        self,
-        epochs: int,
-        base_lr: float = 2e-3,
-        freeze_epochs: int = 1,
-        lr_mult: float = 100,
-        pct_start: float = 0.3,
-        div: float = 5.0,
-        **options: Any,
-    ) -> None:
+        self, epochs: int, base_lr: float = 2e-3, freeze_epochs: int = 1, lr_mult: float = 100,
+        pct_start: float = 0.3, div: float = 5.0, **options: Any,
+    ) -> None:  # fmt: skip
         """Train the last parameter group for `freeze_epochs`, then all for `epochs`, the first groups with learning
         rates up to `lr_mult` times smaller.
         """
@@ -296,15 +277,9 @@ class Learner(Loop):
         return recorder.values[-1][1:]
 
     def get_preds(
-        self,
-        ds_idx: int = 1,
-        dl: Iterable | None = None,
-        with_input: bool = False,
-        with_decoded: bool = False,
-        with_loss: bool = False,
-        act: Callable | None = None,
-        cbs: Any = None,
-    ) -> tuple:
+        self, ds_idx: int = 1, dl: Iterable | None = None, with_input: bool = False, with_decoded: bool = False,
+        with_loss: bool = False, act: Callable | None = None, cbs: Any = None,
+    ) -> tuple:  # fmt: skip
         """(inputs, predictions, targets, decoded, losses) of a loader in the dataset's order; only what is asked for.
 
         `act` is applied to what the model gives; by default softmax for a loss of class scores, sigmoid for one of
@@ -336,11 +311,6 @@ class Learner(Loop):
         from .report import summary_text
 
         return summary_text(self)
-
-    def show_training_loop(self) -> None:
-        """Print the events in their order, with the callbacks that listen to them."""
-        for event in EVENTS:
-            print(f"{event:22} {', '.join(map(repr, self.ordered_cbs(event)))}".rstrip())
 
     def report(self, path: str | Path, title: str = "Training run", worst: int = 12) -> None:
         """Write the run as one HTML page: curves, schedule, confusion matrix, worst samples, model, environment."""
