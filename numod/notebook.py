@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 _LINE = "1px solid rgba(128,128,128,.35)"
 
@@ -52,7 +52,44 @@ def tree(title: str, inner: str, is_open: bool = True) -> str:
 def bar(share: float | None, text: str) -> str:
     """A progress bar with its text; without a share of work done, one of unknown length."""
     value = "" if share is None else f' value="{share:.4f}"'
-    return element("div", f"<progress{value}></progress> {escaped(text)}", "font-family:monospace;white-space:pre")
+    return element("div", f"<progress{value}></progress> {escaped(text)}", "font-family:monospace;white-space:pre-wrap")
+
+
+_COLORS = ("#3b82f6", "#f97316", "#10b981", "#a855f7")  # readable on white and on black
+
+
+def curves(series: Mapping[str, Sequence[tuple[float, float]]], last: float = 0.0, unit: str = "") -> str:
+    """Curves of (x, y), each with its name, as a picture. The x axis reaches at least to `last`. Points that are not
+    finite are left out.
+    """
+    finite = {name: [(x, y) for x, y in points if y - y == 0.0] for name, points in series.items()}
+    points = [point for curve in finite.values() for point in curve]
+    if not points:
+        return ""
+    right = max(last, *[x for x, _ in points]) or 1.0
+    low, high = min([y for _, y in points]), max([y for _, y in points])
+    span = high - low or 1.0
+    parts = [_picture_text(0, 12, f"{high:.4g}", "start"), _picture_text(0, 148, f"{low:.4g}", "start")]
+    parts.append(_picture_text(400, 166, f"{right:g} {unit}", "end"))
+    parts.append('<path d="M52 4V150H400" fill="none" stroke="currentColor" stroke-opacity=".4"/>')
+    for number, (name, curve) in enumerate(finite.items()):
+        color = _COLORS[number % len(_COLORS)]
+        step = -(-len(curve) // 400) or 1  # no more points than pixels
+        places = [f"{54 + 344 * x / right:.1f},{146 - 138 * (y - low) / span:.1f}" for x, y in curve[::step]]
+        if len(places) == 1:
+            places *= 2  # the round ends of a line without length are a dot
+        parts.append(
+            f'<polyline points="{" ".join(places)}" fill="none" stroke="{color}" stroke-width="2" '
+            'stroke-linejoin="round" stroke-linecap="round"/>'
+        )
+        parts.append(_picture_text(52 + 90 * number, 166, name, "start", color))
+    return (
+        f'<svg viewBox="0 0 404 172" style="display:block;width:100%;max-width:480px" role="img">{"".join(parts)}</svg>'
+    )
+
+
+def _picture_text(x: float, y: float, text: str, anchor: str, color: str = "currentColor") -> str:
+    return f'<text x="{x}" y="{y}" text-anchor="{anchor}" fill="{color}" font-size="12">{escaped(text)}</text>'
 
 
 class Text(str):

@@ -67,11 +67,12 @@ from .multilabel import (
     RecallMulti,
 )
 from .preds import GatherPreds, GatherPredsCallback
-from .progress import ProgressCallback
+from .progress import ProgressCallback, ShowGraphCallback
 from .recorder import Recorder
 from .saving import load_learner
 from .schedule import (
     LRFinder,
+    OptimScheduler,
     ParamScheduler,
     SchedCos,
     SchedExp,
@@ -126,12 +127,12 @@ __all__ = [
     "EarlyStoppingCallback", "ExplainedVariance", "F1Score", "F1ScoreMulti", "FBeta", "FBetaMulti",
     "GatherPreds", "GatherPredsCallback", "GradientAccumulation", "GradientClip", "HammingLoss",
     "HammingLossMulti", "Interpretation", "Jaccard", "JaccardCoeff", "JaccardMulti", "LRFinder", "Learner",
-    "MatthewsCorrCoef", "Metric", "MixUp", "MixedPrecision", "ParamScheduler", "PearsonCorrCoef", "Perplexity",
-    "Precision", "PrecisionMulti", "ProgressCallback", "R2Score", "Recall", "RecallMulti", "Recorder",
-    "ReduceLROnPlateau", "RocAuc", "RocAucBinary", "RocAucMulti", "SWA", "SaveModelCallback", "SchedCos",
-    "SchedExp", "SchedLin", "SchedNo", "SchedPoly", "ShortEpochCallback", "SpearmanCorrCoef",
-    "TerminateOnNaNCallback", "TrackerCallback", "TrainEvalCallback", "ValueMetric", "accuracy",
-    "accuracy_multi", "combine_scheds", "combined_cos", "error_rate", "load_learner", "mae", "minimum", "mse",
-    "num_distrib", "perplexity", "rank0_first", "rank_distrib", "rmse", "skm_to_fastai", "slide", "steep",
-    "top_k_accuracy", "valley",
+    "MatthewsCorrCoef", "Metric", "MixUp", "MixedPrecision", "OptimScheduler", "ParamScheduler",
+    "PearsonCorrCoef", "Perplexity", "Precision", "PrecisionMulti", "ProgressCallback", "R2Score", "Recall",
+    "RecallMulti", "Recorder", "ReduceLROnPlateau", "RocAuc", "RocAucBinary", "RocAucMulti", "SWA",
+    "SaveModelCallback", "SchedCos", "SchedExp", "SchedLin", "SchedNo", "SchedPoly", "ShortEpochCallback",
+    "ShowGraphCallback", "SpearmanCorrCoef", "TerminateOnNaNCallback", "TrackerCallback", "TrainEvalCallback",
+    "ValueMetric", "accuracy", "accuracy_multi", "combine_scheds", "combined_cos", "error_rate", "load_learner",
+    "mae", "minimum", "mse", "num_distrib", "perplexity", "rank0_first", "rank_distrib", "rmse",
+    "skm_to_fastai", "slide", "steep", "top_k_accuracy", "valley",
 ]  # fmt: skip

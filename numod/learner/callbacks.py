@@ -194,6 +194,13 @@ class Callbacks:
         with self.removed_cbs(ProgressCallback):
             yield self
 
+    no_mbar = no_bar  # fastai's bar of epochs, here the table
+
+    def show_training_loop(self) -> None:
+        """Print the events in their order, with the callbacks that listen to them."""
+        for event in EVENTS:
+            print(f"{event:22} {', '.join(map(repr, self.ordered_cbs(event)))}".rstrip())
+
     # ---- ranks
 
     @property

@@ -13,6 +13,10 @@ from .events import Callback
 from .randomness import random_state, set_random_state
 
 _FORMAT = 1
+_ENTRIES = {
+    "epoch", "done", "train_iter", "pct_train", "model", "opt", "grads", "requires_grad", "callbacks", "epoch_random",
+    "random",
+}  # fmt: skip
 
 
 class Checkpoint(Callback):
@@ -96,7 +100,7 @@ class Checkpoint(Callback):
     def _restore(self, state: Any) -> None:
         """Restore the learner's state. Raises ValueError if the run had other callbacks."""
         learn = self.learn
-        if not isinstance(state, dict) or state.get("numod.learner.checkpoint") != _FORMAT:
+        if not isinstance(state, dict) or state.get("numod.learner.checkpoint") != _FORMAT or _ENTRIES - state.keys():
             raise ValueError(f"Checkpoint: {self.file} was not written by Checkpoint")
         if learn._trainer is not None or "ranks" in state:
             _choose_rank(state, 1 if learn._trainer is None else len(learn._trainer.gathered(None)), learn.rank)

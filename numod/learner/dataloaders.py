@@ -147,6 +147,7 @@ def as_dataloaders(dls: Any) -> DataLoaders:
         raise TypeError(f"Learner: expected DataLoaders(train, valid), got {type(dls).__name__}")
     loaders = DataLoaders(dls.train, *([dls.valid] if getattr(dls, "valid", None) is not None else []))
     loaders.device, loaders.n_inp = getattr(dls, "device", None), getattr(dls, "n_inp", None)
+    loaders.path = Path(getattr(dls, "path", "."))
     return loaders
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from ..nn.normalization import _BatchNorm
 from ..optim import Adam
 from . import saving, schedule
 from .dataloaders import as_dataloaders, default_loss, in_order
-from .events import EVENTS, Callback, TrainEvalCallback
+from .events import Callback, TrainEvalCallback
 from .callbacks import as_list, no_logger
 from .loop import Loop
 from .metrics import Metric, as_metric
@@ -33,7 +33,7 @@ class Learner(Loop):
     - `splitter`: a function of the model that gives lists of parameters, one for each parameter group, for
       discriminative learning rates: `fit(3, slice(1e-5, 1e-3))`. Without it there is one group.
     - `cbs`: callbacks; `metrics`: functions of `(pred, *targets)` or Metrics, shown after each epoch.
-    - `path`, `model_dir`: folders of `save`, `export` and what callbacks write.
+    - `path`, `model_dir`: folders of `save`, `export` and what callbacks write; by default `dls.path`.
     - `compile`: a step (forward, loss, backward, optimizer) is one compiled function.
     - `wd`: weight decay; None leaves it to the optimizer. `moms`: momenta of `fit_one_cycle`.
     - `train_bn`: frozen groups keep training their batch norms. `default_cbs`: False adds no recorder and no progress.
@@ -49,7 +49,7 @@ class Learner(Loop):
         splitter: Callable | None = None,
         cbs: Iterable[Callback] | Callback = (),
         metrics: Iterable[Callable] | Callable = (),
-        path: str | Path = ".",
+        path: str | Path | None = None,
         compile: bool = False,
         *,
         model_dir: str | Path = "models",
@@ -62,7 +62,7 @@ class Learner(Loop):
         self.dls = as_dataloaders(dls)
         self.model, self.opt_func, self.lr, self.splitter = model, opt_func, lr, splitter
         self.loss_func = default_loss(self.dls) if loss_func is None else loss_func
-        self.path, self.model_dir, self.compile = Path(path), model_dir, compile
+        self.path, self.model_dir, self.compile = Path(self.dls.path if path is None else path), model_dir, compile
         self.wd, self.moms, self.train_bn, self.logger = wd, moms, train_bn, print
         self.metrics = metrics
         self.add_cbs([TrainEvalCallback, *([Recorder, ProgressCallback] if default_cbs else [])]).add_cbs(cbs)
@@ -81,7 +81,10 @@ class Learner(Loop):
     # ---- the optimizer
 
     def create_opt(self) -> None:
-        """Make the optimizer, with a parameter group for each list of the splitter."""
+        """Make the optimizer, with a parameter group for each list of the splitter. An `lr` in a partial function
+        `opt_func` becomes the Learner's.
+        """
+        self.lr = getattr(self.opt_func, "keywords", {}).get("lr", self.lr)
         split = (
             [list(self.model.parameters())]
             if self.splitter is None
@@ -124,15 +127,9 @@ class Learner(Loop):
     # ---- training
 
     def fit(
-        self,
-        n_epoch: int,
-        lr: Any = None,
-        wd: float | None = None,
-        cbs: Any = None,
-        reset_opt: bool = False,
-        start_epoch: int = 0,
-        resume: bool = False,
-    ) -> None:
+        self, n_epoch: int, lr: Any = None, wd: float | None = None, cbs: Any = None, reset_opt: bool = False,
+        start_epoch: int = 0, resume: bool = False,
+    ) -> None:  # fmt: skip
         """Train for `n_epoch` epochs, with further callbacks `cbs`.
 
         `lr` is a number, a list with one for each parameter group, or a slice (see `schedule.per_group`). With `resume`
@@ -154,16 +151,9 @@ class Learner(Loop):
             self._run_fit(self._fit)
 
     def fit_one_cycle(
-        self,
-        n_epoch: int,
-        lr_max: Any = None,
-        div: float = 25.0,
-        div_final: float = 1e5,
-        pct_start: float = 0.25,
-        moms: tuple[float, float, float] | None = None,
-        cbs: Any = None,
-        **options: Any,
-    ) -> None:
+        self, n_epoch: int, lr_max: Any = None, div: float = 25.0, div_final: float = 1e5, pct_start: float = 0.25,
+        moms: tuple[float, float, float] | None = None, cbs: Any = None, **options: Any,
+    ) -> None:  # fmt: skip
         """Train with one cycle: the learning rate rises from `lr_max / div` in the first `pct_start` and falls to
         `lr_max / div_final`, momentum the other way (Smith, 2018). `options` are those of `fit`.
         """
@@ -200,15 +190,9 @@ class Learner(Loop):
         self.fit(sum(lengths), lr_max, cbs=[schedule.ParamScheduler(scheds), *as_list(cbs)], **options)
 
     def fine_tune(
-        self,
-        epochs: int,
-        base_lr: float = 2e-3,
-        freeze_epochs: int = 1,
-        lr_mult: float = 100,
-        pct_start: float = 0.3,
-        div: float = 5.0,
-        **options: Any,
-    ) -> None:
+        self, epochs: int, base_lr: float = 2e-3, freeze_epochs: int = 1, lr_mult: float = 100,
+        pct_start: float = 0.3, div: float = 5.0, **options: Any,
+    ) -> None:  # fmt: skip
         """Train the last parameter group for `freeze_epochs`, then all for `epochs`, the first groups with learning
         rates up to `lr_mult` times smaller.
         """
@@ -281,6 +265,10 @@ class Learner(Loop):
             for module, training in was:
                 module.training = training
 
+    def loss_not_reduced(self) -> AbstractContextManager[None]:
+        """Context in which `loss_func` gives a loss for each sample."""
+        return sample_losses(self)
+
     def validate(self, ds_idx: int = 1, dl: Iterable | None = None, cbs: Any = None) -> list[float | None]:
         """[loss, *metrics] of a loader: `dls[ds_idx]` or `dl`. The recorder keeps what it has."""
         recorder = Recorder()
@@ -289,15 +277,9 @@ class Learner(Loop):
         return recorder.values[-1][1:]
 
     def get_preds(
-        self,
-        ds_idx: int = 1,
-        dl: Iterable | None = None,
-        with_input: bool = False,
-        with_decoded: bool = False,
-        with_loss: bool = False,
-        act: Callable | None = None,
-        cbs: Any = None,
-    ) -> tuple:
+        self, ds_idx: int = 1, dl: Iterable | None = None, with_input: bool = False, with_decoded: bool = False,
+        with_loss: bool = False, act: Callable | None = None, cbs: Any = None,
+    ) -> tuple:  # fmt: skip
         """(inputs, predictions, targets, decoded, losses) of a loader in the dataset's order; only what is asked for.
 
         `act` is applied to what the model gives; by default softmax for a loss of class scores, sigmoid for one of
@@ -306,7 +288,7 @@ class Learner(Loop):
         gather = GatherPredsCallback(with_input, with_loss)
         with self._probing([gather, *as_list(cbs)]):
             loss_func = self.loss_func  # in a fit, a callback may have replaced it
-            with sample_losses(self, with_loss):
+            with self.loss_not_reduced() if with_loss else nullcontext():
                 self.compile = False
                 self._validate_only(in_order(self.dls[ds_idx]) if dl is None else dl)
         inputs, preds, targets, losses = gather.all_tensors()
@@ -329,11 +311,6 @@ class Learner(Loop):
         from .report import summary_text
 
         return summary_text(self)
-
-    def show_training_loop(self) -> None:
-        """Print the events in their order, with the callbacks that listen to them."""
-        for event in EVENTS:
-            print(f"{event:22} {', '.join(map(repr, self.ordered_cbs(event)))}".rstrip())
 
     def report(self, path: str | Path, title: str = "Training run", worst: int = 12) -> None:
         """Write the run as one HTML page: curves, schedule, confusion matrix, worst samples, model, environment."""

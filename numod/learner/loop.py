@@ -231,6 +231,10 @@ class Loop(Callbacks):
             batch = (batch,)
         if self._device is not None:
             batch = moved_to(batch, self._device)
+        if not isinstance(batch, (tuple, list)):
+            raise TypeError(
+                f"batches: expected tuples (inputs…, target), got {type(batch).__name__}; change the collate_fn"
+            )
         inputs = self.dls.n_inp or len(batch) - 1 or 1
         return tuple(batch[:inputs]), tuple(batch[inputs:])
 

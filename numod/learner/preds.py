@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -49,24 +49,30 @@ class GatherPredsCallback(Callback):
         """(inputs, preds, targets, losses); None for what there was none of. Raises ValueError for an empty loader."""
         if not self.preds:
             raise ValueError("get_preds: the loader gave no batch")
-        return tuple([_joined(batches) for batches in (self.inputs, self.preds, self.targets, self.losses)])
+        return tuple([joined(batches) for batches in (self.inputs, self.preds, self.targets, self.losses)])
 
 
 GatherPreds = GatherPredsCallback
 
 
 def _detached(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _detached(part) for key, part in value.items()}
     if isinstance(value, (tuple, list)):
         return tuple([_detached(part) for part in value])
     return value.detach()
 
 
-def _joined(parts: list) -> Any:
+def joined(parts: list) -> Any:
+    """Batches as one: of tensors, or of tuples or dicts of them. None if there is no batch."""
     if not parts:
         return None
-    if isinstance(parts[0], tuple):
-        return tuple([_joined(list(column)) for column in zip(*parts)])
-    return cat(parts) if parts[0].dim() else parts[0]
+    first = parts[0]
+    if isinstance(first, Mapping):
+        return {key: joined([part[key] for part in parts]) for key in first}
+    if isinstance(first, tuple):
+        return tuple([joined(list(column)) for column in zip(*parts)])
+    return cat(parts) if first.dim() else first
 
 
 def _is_loss(loss_func: Any, module: type, function: Callable) -> bool:
@@ -114,11 +120,8 @@ def unreduced(loss_func: Any) -> Iterator[tuple[Any, str]]:
 
 
 @contextmanager
-def sample_losses(learn: Any, wanted: bool) -> Iterator[None]:
-    """Context manager in which the Learner's loss is not reduced, if `wanted`."""
-    if not wanted:
-        yield
-        return
+def sample_losses(learn: Any) -> Iterator[None]:
+    """`Learner.loss_not_reduced`."""
     loss_func = learn.loss_func
     with unreduced(loss_func) as (loss_per_sample, _):
         learn.loss_func = loss_per_sample

@@ -1,35 +1,37 @@
 """Progress of training: a table of epochs, and a bar with the loss and its curve.
 
-In a notebook both are one table that updates in place. The bar is `numod.utils.progress`.
+In a notebook all is one output that updates in place. The bar is `numod.utils.progress`.
 """
 
 from __future__ import annotations
 
-import sys
-import time
-from collections.abc import Iterable, Sequence
-from html import escape
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..notebook import curves, live_display, table
 from ..utils.progress import progress
 from .events import Callback
 
 _LEVELS = "▁▂▃▄▅▆▇█"
-_INTERVAL = 0.25  # seconds between updates of a notebook
 
 
 class ProgressCallback(Callback):
     """Print a row per epoch, and meanwhile show the batches done, the smoothed loss and its curve."""
 
     order, only_fit, needs_pred, only_rank_0 = 60, True, False, True
+    _heading: Sequence[str] = ()
+    _rows: Sequence[Sequence[str]] = ()
+    _show: Callable[[object], object] | None = None  # in a notebook
+    _bar: progress | None = None
+    graph = ""  # HTML between table and bar
 
     def before_fit(self) -> None:
         """Show the headings."""
-        self._rows: list[list[str]] = []
-        self._display = notebook_display()
+        self._rows = []
+        self._show, self._bar, self.graph = live_display(), None, ""
         self._logger, self.learn.logger = self.learn.logger, self._log
         self._heading = list(self.learn.recorder.metric_names) if hasattr(self.learn, "recorder") else []
-        if self._display is None and self._heading and self._is_logging():
+        if self._show is None and self._heading and self._is_logging():
             self._logger(table_row(self._heading, self._heading))
 
     def _is_logging(self) -> bool:
@@ -45,15 +47,17 @@ class ProgressCallback(Callback):
 
     def _start_bar(self, part: str) -> None:
         learn = self.learn
-        title = f"epoch {learn.epoch + 1}/{learn.n_epoch} {part}"
-        first = getattr(learn.dl, "first", 0)
-        if self._display is None:
-            bar = progress(learn.dl, title, leave=False)
-            bar.note(self._note)
-        else:
-            bar = _NotebookBar(learn.dl, title, self)
-        bar.first = first
+        bar = progress(learn.dl, f"epoch {learn.epoch + 1}/{learn.n_epoch} {part}", leave=False)
+        bar.note(self._note)
+        bar.first = getattr(learn.dl, "first", 0)
+        if self._show is not None:
+            bar._show = self._show_bar
         learn.dl = bar
+
+    def _show_bar(self, bar: Any) -> None:
+        """Show the notebook's output with the bar, or without one when it is done."""
+        self._bar = bar if isinstance(bar, progress) else None
+        self._show(self)
 
     def _note(self) -> str:
         recorder = getattr(self.learn, "recorder", None)
@@ -62,10 +66,10 @@ class ProgressCallback(Callback):
 
     def _log(self, row: Sequence[Any]) -> None:
         self._rows.append([text_of(value) for value in row])
-        if self._display is None:
+        if self._show is None:
             self._logger(table_row(self._rows[-1], self._heading))
         else:
-            self._display.update(self)
+            self._show(self)
 
     def cleanup_fit(self) -> None:
         """Restore the logger."""
@@ -73,42 +77,31 @@ class ProgressCallback(Callback):
             self.learn.logger = self.__dict__.pop("_logger")
 
     def _repr_html_(self) -> str:
-        bar = getattr(self.learn, "dl", None) if self.learn is not None else None
-        state = bar.html() if isinstance(bar, _NotebookBar) and not bar.is_done else ""
-        return html_table(self._heading, self._rows) + state
+        bar = "" if self._bar is None else self._bar._repr_html_()
+        return table(self._heading, self._rows) + self.graph + bar
 
 
-class _NotebookBar:
-    """A loader whose progress is shown in a notebook."""
+class ShowGraphCallback(Callback):
+    """Draw the losses of training and validation after each epoch: in a notebook as curves under the table, else as a
+    line of Unicode blocks.
+    """
 
-    def __init__(self, loader: Iterable, title: str, shown: ProgressCallback) -> None:
-        self.loader, self.title, self.shown, self.count, self.is_done = loader, title, shown, 0, False
+    order, only_fit, run_valid, needs_pred, only_rank_0 = 65, True, False, False, True
 
-    def __len__(self) -> int:
-        return len(self.loader)
-
-    def __iter__(self) -> Any:
-        due = 0.0
-        for batch in self.loader:
-            yield batch
-            self.count += 1
-            if time.monotonic() >= due:
-                self.shown._display.update(self.shown)
-                due = time.monotonic() + _INTERVAL
-        self.is_done = True
-
-    def html(self) -> str:
-        total = f' max="{len(self)}"' if hasattr(self.loader, "__len__") else ""
-        note = escape(self.shown._note())
-        return f'<div>{escape(self.title)} <progress value="{self.count}"{total}></progress> {self.count} {note}</div>'
-
-
-def notebook_display() -> Any:
-    """In a Jupyter notebook, a display that updates in place; else None."""
-    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
-    if shell is None or not hasattr(shell, "kernel"):
-        return None
-    return sys.modules["IPython"].display.display("", display_id=True)
+    def after_epoch(self) -> None:
+        """Draw."""
+        learn, recorder = self.learn, self.learn.recorder
+        losses = {"training": list(enumerate(recorder.losses, 1))}
+        if "valid_loss" in recorder.metric_names:
+            pairs = zip(recorder.iters, recorder.column("valid_loss"))
+            losses["validation"] = [(number, loss) for number, loss in pairs if loss is not None]
+        bar = getattr(learn, "progress", None)
+        if bar is not None and bar._show is not None:
+            bar.graph = curves(losses, last=learn.n_epoch * recorder.iters[0], unit="batches")
+            bar._show(bar)
+        elif bar is None or bar._is_logging():
+            lines = [f"{name} {sparkline([loss for _, loss in points])}" for name, points in losses.items() if points]
+            print("  ".join(lines))
 
 
 def text_of(value: Any) -> str:
@@ -121,13 +114,6 @@ def table_row(cells: Sequence[str], heading: Sequence[str]) -> str:
     widths = [max(len(name), 5 if name in ("epoch", "time") else 10) for name in heading]
     widths += [10] * (len(cells) - len(widths))
     return "  ".join(cell.ljust(width) for cell, width in zip(cells, widths)).rstrip()
-
-
-def html_table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """The table as HTML."""
-    head = "".join(f"<th>{escape(cell)}</th>" for cell in heading)
-    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def sparkline(values: Sequence[float], width: int = 16) -> str:

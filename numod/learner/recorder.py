@@ -122,7 +122,7 @@ class Recorder(Callback):
         row = self._training_values() if self._of_train is None else self._of_train
         if self.valid_metrics:
             metrics = self.valid_loss, *self.learn.metrics
-            row = row + [metric.value if self._is_validated else None for metric in metrics]
+            row = row + [_value(metric) if self._is_validated else None for metric in metrics]
         values = read(row)
         self.values.append(values)
         self.iters.append(len(self.lrs))
@@ -130,7 +130,7 @@ class Recorder(Callback):
         self.learn.logger([self.learn.epoch, *values, *elapsed])
 
     def _training_values(self) -> list[Any]:
-        return [self.smooth_loss, *(metric.value for metric in self.learn.metrics if self.train_metrics)]
+        return [self.smooth_loss, *(_value(metric) for metric in self.learn.metrics if self.train_metrics)]
 
     # ---- state
 
@@ -227,4 +227,16 @@ def _reset(metrics: Iterable[Metric]) -> None:
 
 def _accumulate(metrics: Iterable[Metric], learn: Any) -> None:
     for metric in metrics:
-        metric.accumulate(learn)
+        try:
+            metric.accumulate(learn)
+        except Exception as error:
+            error.add_note(f"in the metric {metric.name}")
+            raise
+
+
+def _value(metric: Metric) -> Any:
+    try:
+        return metric.value
+    except Exception as error:
+        error.add_note(f"in the metric {metric.name}")
+        raise

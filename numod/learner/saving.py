@@ -5,13 +5,14 @@ from __future__ import annotations
 import io
 import warnings
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 import numpy as np
 
 from .. import nn
 from ..core.create.values import from_numpy
-from ..core.shape.joining import cat
+from ..core.tensor import Tensor
 from ..export import export as export_program
 from ..export import load as load_program
 from ..export import save as save_program
@@ -19,8 +20,10 @@ from ..nn import functional as F
 from ..serialization import load as load_file
 from ..serialization import save as save_file
 from .dataloaders import DataLoaders
+from .preds import joined
 
 _FORMAT = 1  # of `export`
+_ENTRIES = {"program": Tensor, "weights": dict, "vocab": list, "loss": str, "n_inp": int}  # or None
 _LOSSES = {
     "cross_entropy": (nn.CrossEntropyLoss, F.cross_entropy), "nll_loss": (nn.NLLLoss, F.nll_loss),
     "binary_cross_entropy_with_logits": (nn.BCEWithLogitsLoss, F.binary_cross_entropy_with_logits),
@@ -101,7 +104,7 @@ class SampleBySample(nn.Module):
 
     def forward(self, *inputs: Any) -> Any:
         """The results of all samples."""
-        return cat([self.program(*[tensor[k : k + 1] for tensor in inputs]) for k in range(len(inputs[0]))])
+        return joined([self.program(*[tensor[k : k + 1] for tensor in inputs]) for k in range(len(inputs[0]))])
 
 
 def load_learner(fname: str | Path, model: Any = None, cpu: bool = True) -> Any:
@@ -115,14 +118,17 @@ def load_learner(fname: str | Path, model: Any = None, cpu: bool = True) -> Any:
     content = load_file(fname, map_location="cpu" if cpu else None)
     if not isinstance(content, dict) or content.get("numod.learner") != _FORMAT:
         raise ValueError(f"load_learner: {fname} was not written by Learner.export")
-    program, vocab, n_inp, loss = [content.get(key) for key in ("program", "vocab", "n_inp", "loss")]
+    for entry, kind in _ENTRIES.items():
+        if not isinstance(content.get(entry), (kind, NoneType)):
+            raise ValueError(f"load_learner: {fname} is damaged: {entry} is a {type(content[entry]).__name__}")
+    program, vocab, n_inp, loss = [content.get(entry) for entry in ("program", "vocab", "n_inp", "loss")]
     if model is not None:
         model.load_state_dict(content["weights"])
     elif program is None:
         raise ValueError(f"load_learner: {fname} holds weights only; pass model=, of the class that was exported")
     else:
         model = SampleBySample(load_program(io.BytesIO(program.numpy().tobytes())).module())
-    dls = DataLoaders((), n_inp=n_inp if type(n_inp) is int else None, vocab=vocab if isinstance(vocab, list) else None)
+    dls = DataLoaders((), n_inp=n_inp, vocab=vocab)
     loss_func = _LOSSES[loss][0]() if loss in _LOSSES else _no_loss
     return Learner(dls, model.eval(), loss_func, path=Path(fname).parent)
 

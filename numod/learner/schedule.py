@@ -162,6 +162,39 @@ class ParamScheduler(Callback):
         return {"hps": self.hps}
 
 
+class OptimScheduler(Callback):
+    """Run a scheduler of `numod.optim.lr_scheduler` in a fit: `OptimScheduler(lambda opt: StepLR(opt, 2))`. It steps
+    after each epoch's training, or with `by_batch` after each of its batches. It starts anew in each fit.
+    """
+
+    order, only_fit, run_valid, needs_pred = 60, True, False, False
+
+    def __init__(self, make: Callable[[Any], Any], by_batch: bool = False) -> None:
+        self.make, self.by_batch = make, by_batch
+
+    def before_fit(self) -> None:
+        """Make the scheduler for the optimizer."""
+        self.scheduler = self.make(self.learn.opt)
+
+    def after_batch(self) -> None:
+        """Step, with `by_batch`."""
+        if self.by_batch:
+            self.scheduler.step()
+
+    def after_train(self) -> None:
+        """Step, without it."""
+        if not self.by_batch:
+            self.scheduler.step()
+
+    def state_dict(self) -> dict[str, Any]:
+        """The scheduler's state."""
+        return {"scheduler": self.scheduler.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore it."""
+        self.scheduler.load_state_dict(state["scheduler"])
+
+
 # ---- the search for a learning rate
 
 
@@ -195,7 +228,7 @@ def valley(lrs: Sequence[float], losses: Sequence[float], num_it: int) -> tuple[
         length[i] += max((length[j] for j in range(i) if losses[i] < losses[j]), default=0)
     end = max(range(len(losses)), key=length.__getitem__)
     third = length[end] / 3
-    index = max(end - length[end], 0) + int(third) + int(third / 2)
+    index = max(end - length[end] + int(third) + int(third / 2), 0)
     return lrs[index], (lrs[index], losses[index])
 
 

@@ -256,8 +256,23 @@ class SWA(_Averaged):
         if self.learn.epoch + 1 > self.start * self.learn.n_epoch:
             self._update()
 
+    def before_fit(self) -> None:
+        """Start the average from the weights."""
+        super().before_fit()
+        self._is_complete = False
+
     def after_fit(self) -> None:
-        """The average becomes the model."""
+        """The average, with statistics of its own, becomes the model."""
+        if self._average is not None and not self._is_complete:
+            update_bn(self.learn.dls.train, self._average.module, self.learn._device)
+            self._is_complete = True
         super().after_fit()
-        if self._average is not None:
-            update_bn(self.learn.dls.train, self.learn.bare_model, self.learn._device)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The average, and whether it has its statistics, which are computed on batches in another order each time."""
+        return super().state_dict() | {"is_complete": self._is_complete}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take it over."""
+        super().load_state_dict(state)
+        self._is_complete = state["is_complete"]

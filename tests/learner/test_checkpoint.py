@@ -1,7 +1,7 @@
 """Checkpoint: training that is killed at any moment goes on to the same weights, bit for bit.
 
-Processes are killed with SIGKILL at random moments: twice in the default suite, twenty times eagerly and twenty times
-compiled with the marker `learner` (about four minutes).
+Processes are killed with SIGKILL at random moments: twice in the default suite; with the marker `learner` twenty times
+eagerly, twenty times compiled, and twice with each other kind of loader and callback (about six minutes).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import pytest
 
 import numod
 from numod import nn
-from numod.learner import EMA, Callback, Checkpoint, DataLoaders, GradientClip, Learner, Recorder
+from numod.learner import EMA, SWA, Callback, Checkpoint, DataLoaders, GradientClip, Learner, Recorder
 from numod.nn import functional as F
 from numod.utils.data import DataLoader, TensorDataset
 from small_training import batches, learner, same
@@ -29,34 +29,66 @@ SCRIPT = textwrap.dedent("""
     import numod
     from numod import nn
     from numod.learner import *
-    from numod.utils.data import DataLoader, TensorDataset
+    from numod.optim.lr_scheduler import OneCycleLR, StepLR
+    from numod.utils.data import DataLoader, IterableDataset, TensorDataset
 
     numod.manual_seed(0)
     X, Y = numod.randn(48, 4), numod.randint(0, 3, (48,))
-    model = nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.2), nn.ReLU(), nn.Linear(8, 3))
-    dls = DataLoaders(DataLoader(TensorDataset(X, Y), 4, shuffle=True), DataLoader(TensorDataset(X, Y), 48))
+    model = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Dropout(0.2), nn.ReLU(), nn.Linear(8, 3))
+
+    class Stream(IterableDataset):
+        def __iter__(self):
+            for number in range(24):
+                yield numod.randn(4), numod.tensor(number % 3)
+
+    class Infinite:
+        def __iter__(self):
+            while True:
+                yield numod.randn(4, 4), numod.randint(0, 3, (4,))
+
+    class EndPass(Callback):
+        order, needs_pred = 98, False
+
+        def after_batch(self):
+            if self.training and self.iter == 11:
+                raise CancelTrainException
 
     class Tell(Callback):
-        order = 200
+        order, needs_pred = 200, False
 
         def after_batch(self):
             if self.training:
                 print(self.train_iter, flush=True)
 
-    compiled = sys.argv[2] == "compiled"
+    folder, kind, compiled = sys.argv[1], sys.argv[2], sys.argv[3] == "compiled"
     inside = [MixedPrecision(init_scale=64.0, growth_interval=3), MixUp(), GradientAccumulation(8)]
-    cbs = [*([] if compiled else inside), EMA(0.9), ReduceLROnPlateau(patience=1), CSVLogger(), Checkpoint(every=2), Tell()]
-    learn = Learner(dls, model, path=sys.argv[1], cbs=cbs, compile=compiled)
-    learn.fit_one_cycle(3, 1e-2, resume=True)
-    numod.save(model.state_dict(), sys.argv[1] + "/final.pth")
+    average = [EMA(0.9), ReduceLROnPlateau(patience=1)]
+    loader, cbs = {
+        "usual": (None, average if compiled else inside + average),
+        "stochastic average": (None, [SWA(0.3)]),
+        "bfloat16": (None, [MixedPrecision("bf16"), GradientClip()]),
+        "scheduler by epoch": (None, [OptimScheduler(lambda opt: StepLR(opt, 1, 0.5))]),
+        "scheduler by batch": (None, [OptimScheduler(lambda opt: OneCycleLR(opt, 0.01, total_steps=36), by_batch=True)]),
+        "workers": (DataLoader(TensorDataset(X, Y), 4, shuffle=True, num_workers=2), []),
+        "stream": (DataLoader(Stream(), 4, num_workers=2), []),
+        "infinite": (Infinite(), [EndPass()]),
+    }[kind]
+    if loader is None:
+        loader = DataLoader(TensorDataset(X, Y), 4, shuffle=True)
+    dls = DataLoaders(loader, DataLoader(TensorDataset(X, Y), 48))
+    cbs = [*cbs, CSVLogger(), Checkpoint(every=2), Tell()]
+    learn = Learner(dls, model, nn.CrossEntropyLoss(), path=folder, cbs=cbs, compile=compiled)
+    (learn.fit if "scheduler" in kind else learn.fit_one_cycle)(3, 1e-2, resume=True)
+    numod.save(model.state_dict(), folder + "/final.pth")
 """)
+KINDS = "stochastic average", "bfloat16", "scheduler by epoch", "scheduler by batch", "workers", "stream", "infinite"
 
 
-def run(folder: Path, kind: str, kill_after: int | None = None) -> None:
+def run(folder: Path, kind: str, how: str, kill_after: int | None = None) -> None:
     """Run the script; with `kill_after`, kill it after so many lines of progress, at some moment of the next batch."""
     folder.mkdir(exist_ok=True)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    command = [sys.executable, "-c", SCRIPT, str(folder), kind]
+    command = [sys.executable, "-c", SCRIPT, str(folder), kind, how]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment) as process:
         seen = 0
         for line in process.stdout:
@@ -67,27 +99,36 @@ def run(folder: Path, kind: str, kill_after: int | None = None) -> None:
     assert process.returncode == (0 if kill_after is None or process.returncode == 0 else -signal.SIGKILL)
 
 
-def kill_and_resume(tmp_path: Path, kind: str, times: int, seed: int) -> None:
+def kill_and_resume(tmp_path: Path, kind: str, how: str, times: int, seed: int) -> None:
     draw = random.Random(seed)
-    run(tmp_path / "whole", kind)
+    run(tmp_path / "whole", kind, how)
     expected = numod.load(tmp_path / "whole" / "final.pth")
     for number in range(times):
         folder = tmp_path / f"killed {number}"
-        run(folder, kind, draw.randrange(1, 37))
-        run(folder, kind)
+        run(folder, kind, how, draw.randrange(1, 37))
+        run(folder, kind, how)
         weights = numod.load(folder / "final.pth")
         assert all(numod.equal(weights[name], expected[name]) for name in expected)
         assert (folder / "history.csv").read_text().count("\n") == 4
 
 
 def test_killed_training_resumes_to_the_same_weights(tmp_path: Path) -> None:
-    kill_and_resume(tmp_path, "eager", 2, seed=0)
+    kill_and_resume(tmp_path, "usual", "eager", 2, seed=0)
 
 
 @pytest.mark.learner
-@pytest.mark.parametrize("kind", ["eager", "compiled"])
-def test_killed_training_resumes_to_the_same_weights_twenty_times(kind: str, tmp_path: Path) -> None:
-    kill_and_resume(tmp_path, kind, 20, seed=1)
+@pytest.mark.parametrize("how", ["eager", "compiled"])
+def test_killed_training_resumes_to_the_same_weights_twenty_times(how: str, tmp_path: Path) -> None:
+    kill_and_resume(tmp_path, "usual", how, 20, seed=1)
+
+
+@pytest.mark.learner
+@pytest.mark.parametrize(
+    ("kind", "how"),
+    [(kind, how) for kind in KINDS for how in ("eager", "compiled") if (kind, how) != ("bfloat16", "compiled")],
+)
+def test_killed_training_of_other_kinds_resumes_to_the_same_weights(kind: str, how: str, tmp_path: Path) -> None:
+    kill_and_resume(tmp_path, kind, how, 2, seed=2)
 
 
 class Stop(Exception):
@@ -135,6 +176,20 @@ def test_a_finished_run_has_nothing_left_to_do(tmp_path: Path) -> None:
     assert same(first.model, again.model)
 
 
+def test_a_finished_average_keeps_its_statistics(tmp_path: Path) -> None:
+    def trained(resume: bool) -> nn.Module:
+        numod.manual_seed(3)
+        x, y = numod.randn(12, 4), numod.tensor([0, 1, 2] * 4)
+        model = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Linear(8, 3))
+        loader = DataLoader(TensorDataset(x, y), 4, shuffle=True)
+        learn = Learner(DataLoaders(loader), model, path=tmp_path, default_cbs=False, cbs=[SWA(0.3), Checkpoint()])
+        learn.fit(2, resume=resume)
+        return model
+
+    first, again = trained(False).state_dict(), trained(True).state_dict()
+    assert all(numod.equal(first[name], again[name]) for name in first)
+
+
 def test_errors_when_training_cannot_be_resumed(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="needs the callback Checkpoint"):
         learner().fit(1, resume=True)
@@ -145,6 +200,9 @@ def test_errors_when_training_cannot_be_resumed(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="every must be positive"):
         Checkpoint(every=0)
     numod.save({"a": 1}, tmp_path / "models" / "checkpoint.pth")
+    with pytest.raises(ValueError, match="was not written by Checkpoint"):
+        other.fit(1, resume=True)
+    numod.save({"numod.learner.checkpoint": 1, "epoch": 0}, tmp_path / "models" / "checkpoint.pth")
     with pytest.raises(ValueError, match="was not written by Checkpoint"):
         other.fit(1, resume=True)
 

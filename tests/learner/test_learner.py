@@ -8,6 +8,7 @@ import pickle
 import re
 import shutil
 import subprocess
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +22,7 @@ from numod.learner import (
     DataLoaders,
     EarlyStoppingCallback,
     Learner,
-    ProgressCallback,
+    ShowGraphCallback,
     Recorder,
     SaveModelCallback,
     accuracy,
@@ -126,6 +127,30 @@ def test_suggestions_of_a_known_curve() -> None:
     losses = [2.0] * 10 + [2.0 - 0.05 * k for k in range(30)] + [0.6 + k for k in range(10)]
     assert minimum(lrs, losses, 100)[0] == pytest.approx(lrs[39] / 10)
     assert lrs[9] < valley(lrs, losses, 100)[0] < lrs[39] and lrs[9] <= steep(lrs, losses, 100)[0] < lrs[40]
+
+
+def test_a_curve_that_only_falls_has_the_index_of_fastais_valley() -> None:
+    losses = [3.0 - 0.1 * k for k in range(30)]
+    assert valley(list(range(30)), losses, 30)[0] == -1 + 10 + 5
+
+
+def test_defaults_that_are_found_elsewhere(tmp_path: Path) -> None:
+    dls = DataLoaders(batches(), path=tmp_path)
+    learn = Learner(dls, network(), F.cross_entropy, partial(optim.SGD, lr=0.5), default_cbs=False)
+    learn.fit(1)
+    assert learn.path == tmp_path and learn.lr == 0.5 and learn.opt.param_groups[0]["lr"] == 0.5
+    assert Learner((batches(),), network(), F.cross_entropy, path="elsewhere").path == Path("elsewhere")
+
+
+def test_losses_of_samples(capsys: pytest.CaptureFixture) -> None:
+    for loss_func in (F.cross_entropy, nn.CrossEntropyLoss()):
+        learn = learner(loss_func=loss_func)
+        with learn.loss_not_reduced():
+            losses = learn.loss_func(learn.model(X), Y)
+        assert losses.shape == (12,) and learn.loss_func(learn.model(X), Y).allclose(losses.mean())
+    with learn.no_mbar():
+        learn.fit(1)
+    assert capsys.readouterr().out == ""
 
 
 def test_validate_keeps_what_the_recorder_has(capsys: pytest.CaptureFixture) -> None:
@@ -236,18 +261,33 @@ def test_a_small_curve_of_blocks() -> None:
     assert len(sparkline(list(range(1000)), 16)) == 16
 
 
-def test_the_notebook_updates_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
+def notebook(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What a notebook's output is, update by update."""
     shown: list[str] = []
+    monkeypatch.setattr(
+        "numod.learner.progress.live_display", lambda: lambda callback: shown.append(callback._repr_html_())
+    )
+    return shown
 
-    class Display:
-        def update(self, bar: ProgressCallback) -> None:
-            shown.append(bar._repr_html_())
 
-    monkeypatch.setattr("numod.learner.progress.notebook_display", Display)
+def test_the_notebook_updates_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = notebook(monkeypatch)
     learn = digits_like()
+    assert learn.progress._repr_html_()  # before a fit, too
+    learn.fit(2)
+    assert "<progress" in shown[0] and "epoch 1/2 train" in shown[0] and "<progress" not in shown[-1]
+    assert [html.count("<tr>") for html in shown] == sorted(html.count("<tr>") for html in shown)
+    assert shown[-1].count("<tr>") == 3 and shown[-1] == learn.progress._repr_html_()
+
+
+def test_a_graph_of_the_losses(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
+    learn = digits_like(cbs=ShowGraphCallback)
     learn.fit(1)
-    assert "<progress" in shown[0] and "epoch 1/1 train" in shown[0] and "<progress" not in shown[-1]
-    assert shown[-1].count("<tr>") == 2
+    assert re.search("^training [▁-█]{3}  validation [▁-█]$", capsys.readouterr().out, re.MULTILINE)
+    shown = notebook(monkeypatch)
+    learn.fit(2)
+    assert "<svg" not in shown[0] and shown[-1].count("<polyline") == 2 and "6 batches" in shown[-1]
+    assert capsys.readouterr().out == ""
 
 
 def test_summary_and_loop(capsys: pytest.CaptureFixture) -> None:

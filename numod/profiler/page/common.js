@@ -111,7 +111,8 @@ function curves(series, options) {
     }).join("");
     made.append(svg("path", {d: line, fill: "none", stroke: `var(--${color})`, "stroke-width": 1.8, "stroke-linejoin": "round"}));
     if (mark) points.filter(([, y]) => y !== null).forEach(([x, y]) => made.append(svg("circle", {cx: X(x), cy: Y(y), r: 3.5, fill: `var(--${color})`}, svg("title", {}, `${name} ${text(y)}`))));
-    made.append(svg("rect", {x: width - 150 * (series.length - k), y: 8, width: 11, height: 11, fill: `var(--${color})`}), svg("text", {x: width - 150 * (series.length - k) + 16, y: 18}, name));
+    const at = width - series.slice(k).reduce((sum, {name}) => sum + Math.max(150, 40 + 7.5 * name.length), 0);
+    made.append(svg("rect", {x: at, y: 8, width: 11, height: 11, fill: `var(--${color})`}), svg("text", {x: at + 16, y: 18}, name));
   });
   const gaps = Math.max(1, Math.floor(width / 200)), gap = (xs.every(Number.isInteger) ? Math.ceil : (x) => x)((right - left) / gaps), ticks = [];
   for (let x = left; x < right - gap / 2; x += gap) ticks.push(x);
