@@ -305,9 +305,11 @@ SUITES = {
 # tests without a module of their name
 SEVERAL_MODULES = {
     "ao": {
+        "backend_config": "`numod.ao.quantization.backend_config`",
         "dynamic_convolution": "`numod.ao.nn.quantized.dynamic.convolution`",
         "graph_mode": "from `prepare_fx` to the converted model",
         "graph_values": "which observer each value of a graph has",
+        "quantizable": "`numod.ao.nn.quantizable`",
         "quantize_api": "`quantize_`, for all configurations",
         "recipe": "from `prepare` to the converted model",
         "report": "`numod.ao.quantization.report`",

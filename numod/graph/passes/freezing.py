@@ -16,6 +16,7 @@ from threading import Lock
 from ...autograd import inference_mode, no_grad
 from ...core.tensor import DataVersionCounter, Tensor
 from ...ops import table
+from ...ops.convolution.convolution import convolution
 from ...ops.matmul.matmul import linear
 from ...ops.op import Packing
 from ...weak_values import WeakValues
@@ -181,11 +182,11 @@ def _packing(program: Program, step: Step, constants: set[Value], sparsity: bool
     """How to pack an input of a step ahead of time."""
     arguments = prepare_arguments(step, program.layouts)
     packing = step.op.prepack(arguments, step.attributes)
-    if sparsity and step.op is linear and step.inputs[1] in constants:
+    if sparsity and step.op in (linear, convolution) and step.inputs[1] in constants:
         weight = step.inputs[1]
         held = program.held.get(weight)
         tensor = _frozen_value(program, weight, constants).tensor if held is None else held
-        return sparse_packing(arguments, tensor, packing) or packing
+        return sparse_packing(step.op, arguments, step.attributes, tensor, packing) or packing
     return packing
 
 

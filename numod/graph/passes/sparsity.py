@@ -13,45 +13,49 @@ from ...core import deferred, ones
 from ...core.apply import apply
 from ...core.tensor import Tensor
 from ...device import Layout
+from ...ops.convolution import convolution, sparse as sparse_convolution
 from ...ops.matmul import matmul, sparse
-from ...ops.op import Packing
+from ...ops.op import Op, Packing
 
 LEAST_ZEROS = 0.5  # the part of a weight that must be zero for a measurement
 _ROUNDS, _CALLS = 5, 3
 _measured: dict[tuple, bool] = {}
 
 
-def sparse_packing(layouts: tuple, weight: Tensor, dense: Packing | None) -> Packing | None:
-    """How to pack a linear layer's weight without its zeros; None where the dense product is not slower.
+def sparse_packing(op: Op, layouts: tuple, attributes: tuple, weight: Tensor, dense: Packing | None) -> Packing | None:
+    """How to pack the weight of a linear layer or a convolution of one tap without its zeros.
 
-    `dense` is how its product with the zeros is packed.
+    None where the dense product is not slower; `dense` is how that is packed.
     """
     x = layouts[0]
+    if op is convolution.convolution and not sparse_convolution.fits(x, layouts[1], attributes):
+        return None
     if x.dtype is not dtypes.float32 or x.device.type != "cpu" or not x.size:
         return None
     values = weight.detach().numpy()
-    if values.ndim != 2 or np.count_nonzero(values) > (1 - LEAST_ZEROS) * values.size:
+    if values.ndim < 2 or np.count_nonzero(values) > (1 - LEAST_ZEROS) * values.size:
         return None
-    capacity = sparse.capacity_of(values)
-    packing = Packing(1, sparse.pack_sparse, (capacity,), sparse.sparse_linear)
-    key = x.shape, weight.shape, capacity
+    capacity = sparse.capacity_of(values.reshape(len(values), -1))
+    product = sparse.sparse_linear if op is matmul.linear else sparse_convolution.sparse_convolution
+    packing = Packing(1, sparse.pack_sparse, (capacity,), product)
+    key = op, x.shape, weight.shape, capacity
     if key not in _measured:
-        _measured[key] = _is_faster(layouts, weight.detach(), packing, dense)
+        _measured[key] = _is_faster(op, layouts, attributes, weight.detach(), packing, dense)
     return packing if _measured[key] else None
 
 
-def _is_faster(layouts: tuple, weight: Tensor, packing: Packing, dense: Packing | None) -> bool:
+def _is_faster(
+    op: Op, layouts: tuple, attributes: tuple, weight: Tensor, packing: Packing, dense: Packing | None
+) -> bool:
     """Whether a layer with the packed weight takes less time than the dense one, in turns; each takes its best."""
-    x = layouts[0]
-    rows, bias = ones(*x.shape), ones(weight.shape[0]) if isinstance(layouts[2], Layout) else None
-    forms = []
+    inputs = [ones(*layout.shape) if isinstance(layout, Layout) else None for layout in layouts]
+    inputs[1], forms = weight, []
     for chosen in (packing, dense):
         if chosen is None:
-            forms.append((matmul.linear, (rows, weight, bias)))
+            forms.append((op, inputs))
         else:
-            packed = apply(chosen.op, (weight,), chosen.attributes)
-            forms.append((chosen.product, (rows, weight, bias, packed)))
-    sparse, other = (functools.partial(apply, op, inputs) for op, inputs in forms)
+            forms.append((chosen.product, (*inputs, apply(chosen.op, (weight,), chosen.attributes))))
+    sparse, other = (functools.partial(apply, form, tensors, attributes) for form, tensors in forms)
     return is_faster(sparse, other)
 
 

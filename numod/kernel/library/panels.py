@@ -169,7 +169,15 @@ def pack_words(x, at, step, n, words, words_at, out_step, group, mask, flip):
                 uint32(uint8(x[uintp(first + 2)])) | uint32(uint8(x[uintp(first + 3)])) << 8,
             )
             words[uintp(words_at + g * out_step)] = uint32(low | high << 16) ^ uint32(flip)
-    for g in range(full_groups if step == 1 and group == 4 else 0, (n + group - 1) // group):
+        rest, first = n - full_groups * 4, at + full_groups * 4
+        if rest > 0:
+            word = uint32(uint8(x[uintp(first)]))
+            if rest > 1:
+                word |= uint32(uint8(x[uintp(first + 1)])) << 8
+            if rest > 2:
+                word |= uint32(uint8(x[uintp(first + 2)])) << 16
+            words[uintp(words_at + full_groups * out_step)] = uint32(word) ^ uint32(flip)
+    for g in range(full_groups + group if step == 1 and group == 4 else 0, (n + group - 1) // group):
         word = uint32(0)
         for q in range(min(group, n - g * group)):
             word |= (uint32(x[uintp(at + (g * group + q) * step)]) & uint32(mask)) << uint32(q * (32 // group))

@@ -17,15 +17,16 @@ ROWS, VECTORS = 4, 2  # rows at a time, and registers of vectors, of `sparse_bat
 def functions() -> dict[str, Callable]:
     """sparse_dots(values, at, columns, at, steps, x, at, out, at, valid): out (valid) = a group of rows times x.
 
-    sparse_batch(values, at, columns, at, steps, x, at, order, at, out, at): ROWS rows of a group times x (inner,
-    width), for a width of VECTORS registers; the results are written to rows `order` of out (..., width).
+    sparse_batch(values, at, columns, at, steps, x, at, x_step, order, at, out, at, out_step): ROWS rows of a group
+    times x (inner, width), whose rows are x_step apart, for a width of VECTORS registers; the results are written to
+    rows `order` of out, which are out_step apart.
 
     `values` and `columns` are arrays of 32-bit integers; the values are the bits of float32.
     """
-    rows = "values[v_at], columns[c_at], steps, x[x_at], out[out_at]"
+    rows = "values[v_at], columns[c_at], steps, x[x_at], "
     return {
-        "sparse_dots": primitive("sparse_dots", f"{rows}, valid", emit_dots),
-        "sparse_batch": primitive("sparse_batch", rows.replace("out[", "order[o_at], out["), emit_batch),
+        "sparse_dots": primitive("sparse_dots", f"{rows}out[out_at], valid", emit_dots),
+        "sparse_batch": primitive("sparse_batch", f"{rows}x_step, order[o_at], out[out_at], out_step", emit_batch),
     }
 
 
@@ -58,17 +59,17 @@ def _gathered(w: Writer, x: object, places: object) -> object:
     return result
 
 
-def emit_batch(w, values, columns, steps, x, order, out):
+def emit_batch(w, values, columns, steps, x, x_step, order, out, out_step):
     """Write sparse_batch."""
     builder, floats = w.builder, Writer(w.builder, w.ir.FloatType(), w.lanes)
-    values, width = builder.bitcast(values, floats.element.as_pointer()), VECTORS * w.lanes
+    values = builder.bitcast(values, floats.element.as_pointer())
 
     def step(k: object, state: list) -> list:
         new = []
         for row, sums in enumerate(state):
             value = floats.splat(floats.element_at(values, (k, w.lanes), row))
             column = builder.sext(w.element_at(columns, (k, w.lanes), row), w.ir.IntType(64))
-            loads = [floats.load(x, (column, width), v * w.lanes) for v in range(VECTORS)]
+            loads = [floats.load(x, (column, x_step), v * w.lanes) for v in range(VECTORS)]
             new.append([floats.multiply_add(part, value, total) for part, total in zip(loads, sums)])
         return new
 
@@ -76,4 +77,4 @@ def emit_batch(w, values, columns, steps, x, order, out):
     for row in range(ROWS):
         target = builder.sext(w.element_at(order, row), w.ir.IntType(64))
         for v in range(VECTORS):
-            floats.store(sums[row][v], out, (target, width), v * w.lanes)
+            floats.store(sums[row][v], out, (target, out_step), v * w.lanes)

@@ -287,17 +287,20 @@ def patch_convolution(
                     for ky in range(taps_y):
                         y = row * step_y - pad_y + ky * gap_y
                         base = (image * height + y) * width * channels + group * depth
-                        for kx in range(taps_x):
-                            at_x = pixel % out_width * step_x - pad_x + kx * gap_x
-                            if 0 <= y < height and 0 <= at_x < width:
-                                for c in range(depth):
-                                    edge[uintp(edge_at + kx * depth + c)] = x[uintp(base + at_x * channels + c)]
-                            else:
-                                for c in range(depth):
-                                    edge[uintp(edge_at + kx * depth + c)] = fill
-                        pack_words(
-                            edge, edge_at, 1, line, left, left_at + p * words + ky * line_words, 1, GROUP, MASK, FLIP
-                        )
+                        first_x, target_at = pixel % out_width * step_x - pad_x, left_at + p * words + ky * line_words
+                        is_inside = 0 <= y < height and 0 <= first_x and first_x + taps_x <= width
+                        if is_inside and gap_x == 1 and groups == 1:  # the line is contiguous
+                            pack_words(x, base + first_x * channels, 1, line, left, target_at, 1, GROUP, MASK, FLIP)
+                        else:
+                            for kx in range(taps_x):
+                                at_x = first_x + kx * gap_x
+                                if 0 <= y < height and 0 <= at_x < width:
+                                    for c in range(depth):
+                                        edge[uintp(edge_at + kx * depth + c)] = x[uintp(base + at_x * channels + c)]
+                                else:
+                                    for c in range(depth):
+                                        edge[uintp(edge_at + kx * depth + c)] = fill
+                            pack_words(edge, edge_at, 1, line, left, target_at, 1, GROUP, MASK, FLIP)
                 for panel in range(panels):
                     at, target = group * panels + panel, group * filters_each + panel * PANEL
                     for i in range(0, count, TILE_ROWS):

@@ -113,7 +113,8 @@ def sparse_product(
                     for row in range(0, LANES, ROWS):
                         sparse_batch(
                             packed, values_at + first * LANES + row, packed, columns_at + first * LANES + row, steps,
-                            x_columns, x_columns_at, packed, order_at + group * LANES + row, product, product_at,
+                            x_columns, x_columns_at, WIDTH, packed, order_at + group * LANES + row, product,
+                            product_at, WIDTH,
                         )  # fmt: skip
                 transpose(product, product_at, WIDTH, rows, count, out, i * rows, rows, LANES)
     if HAS_BIAS:
@@ -123,25 +124,26 @@ def sparse_product(
 
 
 class PackSparse(Op):
-    """Pack a weight (rows, inner) of float32 in groups of rows, with room for `capacity` steps of all groups."""
+    """Pack a weight (rows, inner, ...) of float32 in groups of rows, with room for `capacity` steps of all groups."""
 
     inputs, attributes = ("weight",), ("capacity",)
     differentiable = portable = False
 
     def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
         (weight,), (capacity,), lanes = arguments, attributes, host().lanes(4)
-        (rows, inner), source = weight.shape, specialized(pack_groups, LANES=lanes)
+        rows, source = weight.shape[0], specialized(pack_groups, LANES=lanes)
+        inner = weight.size // max(rows, 1)
         signature = bind.signature("float32", "int32", "int64", "int64", numbers=3)
         run = bind.launcher(weight.device, self.name, source, signature, dtypes.float32, 1)
         scratch, parts = weight.device.backend.scratch, ((rows, np.dtype("int64")), (inner + 2, np.dtype("int64")))
-        out = layout((_fixed_size(rows) + 2 * capacity * lanes,), dtypes.int32, weight.device)
+        out = layout((fixed_size(rows) + 2 * capacity * lanes,), dtypes.int32, weight.device)
         return Plan(out, lambda *arrays: run(*arrays, *scratch(parts), rows, inner, capacity))
 
 
 pack_sparse = PackSparse("pack_sparse")
 
 
-def _fixed_size(rows: int) -> int:
+def fixed_size(rows: int) -> int:
     """The words of a packed weight before its columns."""
     lanes = host().lanes(4)
     return -(-rows // lanes) * (lanes + 1) + 2
@@ -181,7 +183,7 @@ class SparseLinear(Linear):
         )
         signature = bind.signature(*["float32"] * 3, "int32", *["float32"] * 3, numbers=4)
         groups = -(-rows // lanes)
-        capacity = (packed.size - _fixed_size(rows)) // (2 * lanes)
+        capacity = (packed.size - fixed_size(rows)) // (2 * lanes)
         work = batch * capacity * lanes
         run = bind.launcher(x.device, self.name, source, signature, dtypes.float32, work, build.FAST_REDUCTION)
         chunks, real, scratch = 0 if is_row else -(-batch // width), np.dtype("float32"), x.device.backend.scratch

@@ -17,7 +17,7 @@ def chosen(monkeypatch):
     """Sparse products are always the faster ones; the list of packings that were chosen."""
     packings = []
 
-    def faster(layouts, weight, packing, dense):
+    def faster(op, layouts, attributes, weight, packing, dense):
         packings.append(packing)
         return True
 
@@ -81,9 +81,10 @@ def test_the_faster_form_is_measured():
     weight[::2, 3] = 1.0
     layouts = numod.ones(1, 256)._layout, weight._layout, type(None)
     dense = numod.ops.matmul.matmul.linear.prepack(layouts, ())
-    packing = sparsity.sparse_packing(layouts, weight, dense)
+    linear = numod.ops.matmul.matmul.linear
+    packing = sparsity.sparse_packing(linear, layouts, (), weight, dense)
     assert packing is None or packing.attributes == (sparse.capacity_of(weight.numpy()),)
-    assert isinstance(sparsity._measured[(1, 256), (256, 256), sparse.capacity_of(weight.numpy())], bool)
+    assert isinstance(sparsity._measured[linear, (1, 256), (256, 256), sparse.capacity_of(weight.numpy())], bool)
 
 
 def test_capacity_is_the_longest_row_of_each_group():

@@ -15,14 +15,11 @@ def _forget() -> None:
     registers.functions.cache_clear()
 
 
-@pytest.fixture(params=[byte_tiles.PAIRS, byte_tiles.SATURATING])
-def without_vnni(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Products of words without VNNI. Ops of a name of their own have kernels for these."""
-    kind = request.param
-    if kind == byte_tiles.SATURATING and byte_tiles.products() == byte_tiles.PAIRS:
-        pytest.skip("the processor has no product of bytes")
-    monkeypatch.setattr(byte_tiles, "products", lambda: kind)
+@pytest.fixture
+def without_vnni(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Words hold two 16-bit numbers in place of four bytes. Ops of a name of their own have kernels for these."""
+    monkeypatch.setattr(byte_tiles, "products", lambda: byte_tiles.PAIRS)
     _forget()
-    yield kind
+    yield
     monkeypatch.undo()
     _forget()

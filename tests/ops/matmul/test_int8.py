@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
 import numod
 from numod.core.apply import apply
+from numod.device import target
 from numod.kernel.registers import byte_tiles
 from numod.ops.matmul.int8 import ByteProduct
 
@@ -81,3 +86,53 @@ def test_pairs_of_sixteen_bits_give_the_same():
     a, b = numod.tensor(_bytes((21, 67), "int8")), numod.tensor(_bytes((67, 60), "int8", 1))
     expected = a.numpy().astype("int64") @ b.numpy().astype("int64")
     np.testing.assert_array_equal(apply(ByteProduct("_int_mm_pairs"), (a, b)).numpy(), expected)
+
+
+SATURATING = """
+import numpy as np
+import numod
+from numod.kernel.registers import byte_tiles
+
+assert byte_tiles.products() == byte_tiles.SATURATING
+random = np.random.default_rng(0)
+inner, columns = 100, 70
+for rows in (1, 5, 37):
+    for most, least in ((127, -128), (127, 127), (128, 127), (255, 127), (255, -128)):
+        x = np.full((rows, inner), most, "uint8")
+        x[:, ::7] = random.integers(0, most, x[:, ::7].shape)
+        w = np.full((columns, inner), least, "int8")
+        w[:, ::5] = random.integers(-128, 128, w[:, ::5].shape)
+        sums = x.astype("int64") @ w.T.astype("int64")
+        assert (numod._int_mm(numod.tensor(x), numod.tensor(w).T).numpy() == sums).all()
+        layer = numod.ao.nn.quantized.Linear(inner, columns, bias_=False)
+        layer.set_weight_bias(numod._make_per_tensor_quantized_tensor(numod.tensor(w), 1.0, 0), None)
+        layer.scale, layer.zero_point = 2.0**14, 128
+        q = layer(numod._make_per_tensor_quantized_tensor(numod.tensor(x), 1.0, 0))
+        expected = np.clip(np.rint(sums / 2.0**14) + 128, 0, 255)
+        assert (q.int_repr().numpy() == expected).all()
+    for byte, place in ((128, 0), (255, inner - 1), (200, 64)):  # one great byte in a tile
+        x = np.full((rows, inner), 127, "uint8")
+        x[rows // 2, place] = byte
+        w = np.full((columns, inner), 127, "int8")
+        sums = x.astype("int64") @ w.T.astype("int64")
+        assert (numod._int_mm(numod.tensor(x), numod.tensor(w).T).numpy() == sums).all()
+x = random.integers(0, 256, (1, 8, 9, 9)).astype("uint8")
+convolution = numod.nn.Conv2d(8, 12, 3, padding=1, bias=False).requires_grad_(False)
+convolution.weight.copy_(numod.tensor(random.integers(-128, 128, (12, 8, 3, 3)).astype("float32")))
+layer = numod.ao.nn.quantized.Conv2d(8, 12, 3, padding=1, bias=False)
+layer.set_weight_bias(numod.quantize_per_tensor(convolution.weight, 1.0, 0, numod.qint8), None)
+layer.scale, layer.zero_point = 2.0**12, 100
+for most in (127, 255):
+    values = np.minimum(x, most)
+    q = layer(numod._make_per_tensor_quantized_tensor(numod.tensor(values), 1.0, 0)).int_repr().numpy()
+    expected = np.rint(convolution(numod.tensor(values.astype("float32"))).numpy() / 2.0**12) + 100
+    assert (q == np.clip(expected, 0, 255)).all()
+"""
+
+
+@pytest.mark.skipif("+avx2" not in target.features().split(","), reason="needs AVX2")
+def test_products_that_saturate_are_exact():
+    """AVX2 adds two products of bytes in 16 bits: exact for bytes up to 127, else by 16-bit numbers."""
+    features = target.LEVELS["x86-64-v3"]
+    environment = {**os.environ, "NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": features}
+    subprocess.run([sys.executable, "-c", SATURATING], env=environment, check=True)

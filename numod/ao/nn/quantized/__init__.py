@@ -35,8 +35,7 @@ from . import dynamic, functional  # noqa: F401  public namespaces; they derive 
 __all__ = [
     "BatchNorm2d", "BatchNorm3d", "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d",
     "ConvTranspose3d", "DeQuantize", "Dropout", "ELU", "Embedding", "EmbeddingBag", "EmbeddingPackedParams",
-    "FXFloatFunctional", "FloatFunctional", "GroupNorm", "Hardswish", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d", "LayerNorm",
-    "LSTM", "LeakyReLU", "Linear", "LinearPackedParams", "MaxPool2d", "MultiheadAttention", "PReLU",
-    "QFunctional", "Quantize", "ReLU6", "Sigmoid",
-    "Softmax",
+    "FXFloatFunctional", "FloatFunctional", "GroupNorm", "Hardswish", "InstanceNorm1d", "InstanceNorm2d",
+    "InstanceNorm3d", "LayerNorm", "LSTM", "LeakyReLU", "Linear", "LinearPackedParams", "MaxPool2d",
+    "MultiheadAttention", "PReLU", "QFunctional", "Quantize", "ReLU6", "Sigmoid", "Softmax",
 ]  # fmt: skip

@@ -14,6 +14,7 @@ from ....core.quantized import (
     quantize_per_channel,
     quantize_per_tensor,
 )
+from ....core.quantized.tensor import wrap_integers
 from ....nn.module import Module
 
 
@@ -21,11 +22,16 @@ def quantize_weight(weight: Tensor, observer: Any) -> QuantizedTensor:
     """The weight, quantized with the scale of an observer that has seen it."""
     scale, zero_point = observer.calculate_qparams()
     weight = weight.detach()
-    if not observer.qscheme.is_per_channel:
-        return quantize_per_tensor(weight, float(scale), int(zero_point), dtypes.qint8)
     if observer.qscheme is per_channel_affine_float_qparams:
         return quantize_per_channel(weight, scale.float(), zero_point.float(), observer.ch_axis, observer.dtype)
-    return quantize_per_channel(weight, scale.double(), zero_point.long(), observer.ch_axis, dtypes.qint8)
+    if observer.qscheme.is_per_channel:
+        result = quantize_per_channel(weight, scale.double(), zero_point.long(), observer.ch_axis, dtypes.qint8)
+    else:
+        result = quantize_per_tensor(weight, float(scale), int(zero_point), dtypes.qint8)
+    low, high = (getattr(observer, name, None) for name in ("quant_min", "quant_max"))
+    if low is None or high is None or (low <= -128 and high >= 127):
+        return result
+    return wrap_integers(result._integers.clamp(low, high), result._quantizer)  # as the rounding of training
 
 
 _quantize_weight = quantize_weight  # PyTorch's name

@@ -17,13 +17,13 @@ def sparse_dots(values, v_at, columns, c_at, steps, x, x_at, out, out_at, valid)
         out[out_at + row] = sum(numbers[k] * x[x_at + int(columns[c_at + k])] for k in places)
 
 
-def sparse_batch(values, v_at, columns, c_at, steps, x, x_at, order, o_at, out, out_at):
-    """Rows `order` of out (..., width) = ROWS rows of a group of sparse rows times x (inner, width)."""
+def sparse_batch(values, v_at, columns, c_at, steps, x, x_at, x_step, order, o_at, out, out_at, out_step):
+    """Rows `order` of out = ROWS rows of a group of sparse rows times x (inner, width)."""
     lanes = host().lanes(4)
     width, numbers = sparse_rows.VECTORS * lanes, values[v_at:].view(np.float32)
     for row in range(sparse_rows.ROWS):
         for j in range(width):
             places = range(row, steps * lanes, lanes)
-            out[out_at + int(order[o_at + row]) * width + j] = sum(
-                numbers[k] * x[x_at + int(columns[c_at + k]) * width + j] for k in places
+            out[out_at + int(order[o_at + row]) * out_step + j] = sum(
+                numbers[k] * x[x_at + int(columns[c_at + k]) * x_step + j] for k in places
             )
