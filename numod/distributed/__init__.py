@@ -13,7 +13,7 @@ from .backends import (
 )  # fmt: skip
 from .collectives import (
     all_gather, all_gather_coalesced, all_gather_into_tensor, all_gather_single, all_reduce, all_reduce_coalesced,
-    all_to_all, all_to_all_single, barrier, broadcast, gather, monitored_barrier, reduce, reduce_scatter,
+    all_to_all, all_to_all_single, barrier, broadcast, gather, reduce, reduce_scatter,
     reduce_scatter_single, reduce_scatter_tensor, scatter,
 )  # fmt: skip
 from .comm_hooks import BuiltinCommHookType, GradBucket
@@ -37,6 +37,7 @@ from .group_calls import (
     AllgatherOptions, AllreduceCoalescedOptions, AllreduceOptions, AllToAllOptions, BarrierOptions, BroadcastOptions,
     GatherOptions, ReduceOptions, ReduceScatterOptions, ScatterOptions,
 )  # fmt: skip
+from .monitored_barrier import monitored_barrier
 from .objects import (
     all_gather_object, broadcast_object_list, gather_object, recv_object_list, scatter_object_list, send_object_list,
 )  # fmt: skip

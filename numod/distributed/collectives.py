@@ -282,13 +282,6 @@ def barrier(
     return None
 
 
-def monitored_barrier(
-    group: ProcessGroup | None = None, timeout: timedelta | None = None, wait_all_ranks: bool = False
-) -> None:
-    """`barrier` with its own timeout. The error names the ranks that did not arrive."""
-    barrier(group, timeout=timeout)
-
-
 def all_reduce_coalesced(
     tensors: list[Tensor], op: ReduceOp = SUM, group: ProcessGroup | None = None, async_op: bool = False
 ) -> Work | None:

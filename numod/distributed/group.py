@@ -49,6 +49,7 @@ class ProcessGroup(GroupCalls):
         self.in_place = engine.in_place(communicator)
         self.slot = 1 + min(slot, SLOTS - 1)
         self.counts = board.counts
+        self.monitored = 0  # calls of `monitored_barrier`
         self.remembered: dict[tuple, Any] = {}  # calls that need no checks: see `collective_op.repeat`
 
     def rank(self) -> int:

@@ -55,9 +55,8 @@ def _inner(tensors: Sequence) -> list[Tensor]:
 
 
 def _begin(name: str, *arguments: Any, **options: Any) -> Work:
-    """Begin a collective. The functions build on groups, so that their modules are imported here."""
-    module = ".point_to_point" if name in ("isend", "irecv") else ".collectives"
-    return getattr(import_module(module, __package__), name)(*arguments, **options)
+    """Begin a collective, by its function's name. The functions build on groups, so they are imported here."""
+    return getattr(import_module(__package__), name)(*arguments, **options)
 
 
 class GroupCalls:

@@ -13,6 +13,7 @@ from functools import cache, partial
 from .errors import INSTALL
 
 _SET_PARENT_DEATH_SIGNAL = 1  # Linux's PR_SET_PDEATHSIG
+INTERRUPTED = 130  # the exit code after Ctrl-C
 
 
 @cache
@@ -56,14 +57,14 @@ def start(arguments: list[str], environment: dict[str, str] | None = None) -> su
 
 
 def run(arguments: list[str], environment: dict[str, str] | None = None) -> int:
-    """Run an mpiexec command and return its exit code. Ctrl-C and SIGTERM end all its processes."""
+    """Run an mpiexec command and return its exit code. Ctrl-C and SIGTERM end all its processes: INTERRUPTED."""
     process = start(arguments, environment)
     former = signal.signal(signal.SIGTERM, _interrupt)
     try:
         return process.wait()
     except KeyboardInterrupt:
         end(process)
-        return 130
+        return INTERRUPTED
     finally:
         signal.signal(signal.SIGTERM, former)
 

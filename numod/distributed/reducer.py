@@ -96,6 +96,7 @@ class Reducer:
         self.hook: tuple[Any, Hook] | None = None  # reduces the buckets: (its state, the function)
         self.current: _Pass | None = None  # from the forward call to the end of its backward pass
         self.static_unused: frozenset[int] | None = None
+        self.started = False  # whether an iteration has begun
         self.used: set[int] = set()  # the parameters that got gradients since the last reduction
         engine.finishing_early = True
         for index, parameter in enumerate(parameters):
@@ -119,6 +120,8 @@ class Reducer:
             unused = self._unused(_roots(tensors_in(outputs))) if self.static_unused is None else self.static_unused
             self.static_unused = unused if self.static_graph else None
         self.current = _Pass(self.buckets, unused)
+        if not self.started:
+            self.started = True
 
     def cancel(self) -> None:
         """Called after a forward call whose backward pass is not to reduce."""

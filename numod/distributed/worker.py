@@ -78,6 +78,9 @@ def main(arguments: list[str]) -> None:
         # so that the ranks' lines are printed whole and at once
         stream.reconfigure(line_buffering=True, write_through=False)
     set_up()
+    if arguments[0] == "--local-rank":
+        script = 2 if arguments[1] in ("-m", "--no_python") else 1
+        arguments = [*arguments[1 : script + 1], f"--local-rank={os.environ['LOCAL_RANK']}", *arguments[script + 1 :]]
     if arguments[0] == "--no_python":
         os.execvp(arguments[1], arguments[1:])
     if arguments[0] == "--function":

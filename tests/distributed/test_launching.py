@@ -278,6 +278,40 @@ def test_options_of_the_launcher(monkeypatch, tmp_path) -> None:
         (["-m", "package.train"], 4, 2, str(hosts), True),
     ]
     assert addresses == [None, "node7", "node9"]
+    assert run.main(["train.py", "--lr", "1"], passes_local_rank=True) == 0
+    assert run.main(["--use_env", "train.py"], passes_local_rank=True) == 0
+    assert [call[0] for call in calls[3:]] == [["--local-rank", "train.py", "--lr", "1"], ["train.py"]]
+
+
+@pytest.mark.mpi
+def test_ranks_start_again_after_a_failure(tmp_path) -> None:
+    path = tmp_path / "restarted.py"
+    path.write_text(
+        "import os, sys, numod.distributed as dist\n"
+        "count = int(os.environ['TORCHELASTIC_RESTART_COUNT'])\n"
+        "dist.init_process_group('mpi')\n"
+        "if count < 2 and dist.get_rank() == 1:\n"
+        "    raise ValueError(f'attempt {count}')\n"
+        "dist.barrier()\n"
+        "print('finished', count, os.environ['TORCHELASTIC_MAX_RESTARTS'])\n"
+    )
+    ended = started(["--max_restarts=2", str(path)])
+    assert ended.returncode == 0 and ended.stdout.count("finished 2 2") == 2, ended.stderr
+    assert "ValueError: attempt 1" in ended.stderr and "restart 2 of 2" in ended.stderr
+    ended = started(["--max-restarts=1", str(path)])
+    assert ended.returncode != 0 and "finished" not in ended.stdout
+
+
+@pytest.mark.mpi
+def test_launch_tells_scripts_their_local_rank(tmp_path) -> None:
+    path = tmp_path / "older.py"
+    path.write_text("import sys\nprint(sys.argv[1:])\n")
+    ended = subprocess.run(
+        [sys.executable, "-m", "numod.distributed.launch", "--nproc_per_node=2", str(path), "--lr", "1"],
+        env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert ended.returncode == 0, ended.stderr
+    assert all(f"[{k}] ['--local-rank={k}', '--lr', '1']" in ended.stdout for k in range(2))
     for arguments, message in (
         (["--nnodes=2", "x.py"], "needs --hostfile"),
         (["--nproc_per_node=0", "x"], "at least 1"),

@@ -288,7 +288,9 @@ class DistributedDataParallel(Module):
         self.register_comm_hook(self.process_group, BUILTIN[comm_hook_type])
 
     def _set_static_graph(self) -> None:
-        """The same as static_graph=True."""
+        """The same as static_graph=True. Raises RuntimeError after the first iteration."""
+        if self.reducer.started:
+            raise RuntimeError("_set_static_graph should be called before training loop starts.")
         self.static_graph = self.reducer.static_graph = self.reducer.find_unused = True
 
     @staticmethod

@@ -1,0 +1,46 @@
+"""`monitored_barrier` on three ranks, with ranks that arrive late or in another call. It takes about ten seconds."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from ranks import on_ranks
+
+import numod
+import numod.distributed as dist
+
+
+@on_ranks(3)
+def test_late_ranks_have_their_names_in_the_error() -> None:
+    rank, short = dist.get_rank(), timedelta(seconds=0.5)
+    dist.monitored_barrier()
+    dist.monitored_barrier(timeout=short * 20, wait_all_ranks=True)
+    if rank == 0:
+        with pytest.raises(RuntimeError, match=r"^Rank 1 failed to pass monitoredBarrier in 500 ms at .*rank 1 \(proc"):
+            dist.monitored_barrier(timeout=short)
+        with pytest.raises(RuntimeError, match="^Ranks 1, 2 failed to pass monitoredBarrier in 500 ms"):
+            dist.monitored_barrier(timeout=short, wait_all_ranks=True)
+        with pytest.raises(RuntimeError, match="^Rank 0 timed out in monitoredBarrier after 0 ms"):
+            dist.monitored_barrier(timeout=0)
+        dist.send(numod.ones(1), 1)
+        dist.send(numod.ones(1), 2)
+    if rank == 2:
+        with pytest.raises(RuntimeError, match="^Rank 2 successfully reached monitoredBarrier, but received errors"):
+            dist.monitored_barrier(timeout=short)
+    if rank:
+        dist.recv(numod.ones(1), 0)  # rank 0 has given up
+    # the late ranks' messages are of the calls above, and do not count for the following ones
+    for _ in range({0: 0, 1: 3, 2: 2}[rank]):
+        with pytest.raises(RuntimeError, match="successfully reached monitoredBarrier"):
+            dist.monitored_barrier(timeout=0.01)
+    dist.monitored_barrier(timeout=timedelta(seconds=20))
+    x = numod.ones(2)
+    dist.all_reduce(x)
+    assert x.tolist() == [3, 3]
+    pair = dist.new_group([1, 2])
+    if rank:
+        dist.monitored_barrier(pair)
+    else:
+        with pytest.warns(UserWarning, match="does not belong to the given group"):
+            dist.monitored_barrier(pair)
