@@ -14,7 +14,7 @@ from types import ModuleType
 
 from . import virtual_modules
 
-_ADAPTIVE = ("adadelta", "adagrad", "adamax", "asgd", "nadam", "radam", "rmsprop", "rprop")
+_ADAPTIVE = ("adadelta", "adagrad", "asgd", "rmsprop", "rprop")
 HOMES = {  # PyTorch's path -> numod's, both below numod
     **{
         name: f"paths.{name}"
@@ -32,6 +32,7 @@ HOMES = {  # PyTorch's path -> numod's, both below numod
     "multiprocessing.spawn": "paths.spawn",
     "signal.windows": "paths.windows",
     **{f"optim.{name}": "optim.adaptive" for name in _ADAPTIVE}, "optim.adamw": "optim.adam", "_tensor": "core.tensor",
+    **{f"optim.{name}": "optim.adam_variants" for name in ("adamax", "nadam", "radam")},
     "return_types": "core.return_types", "overrides": "core.overrides", "autograd.grad_mode": "autograd.modes",
     "autograd.anomaly_mode": "autograd.anomaly", "amp.grad_scaler": "amp.scaler", "cuda.nvtx": "profiler.ranges",
     "profiler.itt": "profiler.ranges", "profiler.profiler": "profiler", "autograd.profiler": "profiler.legacy",
