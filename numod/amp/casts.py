@@ -133,11 +133,7 @@ def _casting(dtype_for: Callable[[str, DType], DType | None]) -> Callable:
             return plain(*arguments, **kwargs)
         arguments = tuple([_cast(argument, dtype) for argument in arguments])
         kwargs = {name: _cast(value, dtype) for name, value in kwargs.items()}
-        former, state.autocast = state.autocast, ()
-        try:
-            return plain(*arguments, **kwargs)
-        finally:
-            state.autocast = former
+        return _without_autocast(plain, arguments, kwargs)
 
     return rule
 
