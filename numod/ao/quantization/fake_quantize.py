@@ -75,7 +75,10 @@ class FakeQuantize(FakeQuantizeBase):
     scale: Tensor
     zero_point: Tensor
     # what the text of a model shows, in PyTorch's order
-    _shown = "fake_quant_enabled observer_enabled quant_min quant_max dtype qscheme ch_axis scale zero_point"
+    _shown = (
+        "fake_quant_enabled", "observer_enabled", "quant_min", "quant_max", "dtype", "qscheme", "ch_axis", "scale",
+        "zero_point",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -135,9 +138,7 @@ class FakeQuantize(FakeQuantizeBase):
 
     def extra_repr(self) -> str:
         inner = self.activation_post_process
-        return ", ".join(
-            f"{name}={getattr(inner if name in _OF_OBSERVER else self, name)}" for name in self._shown.split()
-        )
+        return ", ".join(f"{name}={getattr(inner if name in _OF_OBSERVER else self, name)}" for name in self._shown)
 
     def _load_from_state_dict(self, state_dict: dict, prefix: str, *others: Any) -> None:
         resize_to_saved(self, state_dict, prefix, "scale", "zero_point")
@@ -147,7 +148,9 @@ class FakeQuantize(FakeQuantizeBase):
 class FixedQParamsFakeQuantize(FakeQuantize):
     """Rounds with a scale and a zero point that no data change."""
 
-    _shown = "fake_quant_enabled observer_enabled scale zero_point dtype quant_min quant_max qscheme"
+    _shown = (
+        "fake_quant_enabled", "observer_enabled", "scale", "zero_point", "dtype", "quant_min", "quant_max", "qscheme",
+    )  # fmt: skip
 
     def __init__(self, observer: Any) -> None:
         super().__init__(observer=observer)
@@ -165,7 +168,7 @@ class FusedMovingAvgObsFakeQuantize(FakeQuantize):
     """FakeQuantize with a moving average. Scales of training follow FBGEMM's rules, as in PyTorch's fused kernel."""
 
     _flags = dtypes.int64
-    _shown = FixedQParamsFakeQuantize._shown + " reduce_range"
+    _shown = (*FixedQParamsFakeQuantize._shown, "reduce_range")
 
     def __init__(
         self,
