@@ -15,6 +15,7 @@ from ..core.math import complexes, cumulative, distances, reductions, statistics
 from ..core.linalg import contractions, decompositions, linear_algebra, products
 from ..core.shape import triangles
 from ..core.apply import state
+from ..core.derived import state_of
 from ..core.listeners import listeners
 from ..core.extensions import extensions
 from ..core.tensor import Tensor
@@ -73,9 +74,8 @@ def forget() -> None:
 extensions.provide(enter_autocast=enter)
 _lock, _exchange, _threads_inside = threading.Lock(), Exchange(), 0
 _codes: dict[FunctionType, CodeType] = {}  # the replacement code of each function
-_cached_casts = (
-    threading.local()
-)  # id of a parameter -> (a reference to it, its version, grad mode, the dtype, the cast)
+# id of a parameter -> (a reference to it, what the cast depends on, the cast)
+_cached_casts = threading.local()
 
 
 class _ThreadState(threading.local):
@@ -133,11 +133,7 @@ def _casting(dtype_for: Callable[[str, DType], DType | None]) -> Callable:
             return plain(*arguments, **kwargs)
         arguments = tuple([_cast(argument, dtype) for argument in arguments])
         kwargs = {name: _cast(value, dtype) for name, value in kwargs.items()}
-        former, state.autocast = state.autocast, ()
-        try:
-            return plain(*arguments, **kwargs)
-        finally:
-            state.autocast = former
+        return _without_autocast(plain, arguments, kwargs)
 
     return rule
 
@@ -163,7 +159,7 @@ def _cast(value: Any, dtype: DType) -> Any:
 def _cast_once(parameter: Tensor, dtype: DType) -> Tensor:
     """The cast of a parameter, cached until the outermost autocast ends, the parameter or the grad mode changes."""
     cached = vars(_cached_casts).setdefault("casts", {})
-    state_key = (parameter._version, state.grad_enabled, dtype)
+    state_key = (state.grad_enabled, dtype, *state_of(parameter))
     entry = cached.get(id(parameter))
     if entry is None or entry[0]() is not parameter or entry[1] != state_key:
         entry = cached[id(parameter)] = (ref(parameter), state_key, parameter.to(dtype))

@@ -6,7 +6,9 @@ Code that changes such state calls `note`. A compiled function checks its guards
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
+from typing import Any
 
 count = 0
 global_hooks: list[dict] = []  # dictionaries of hooks that apply to all modules or all optimizers
@@ -19,3 +21,35 @@ def note(name: str = "") -> None:
     count += 1
     for watch in tuple(watchers):
         watch(name)
+
+
+class NotedDict(OrderedDict):
+    """An ordered dictionary that notes every change of its entries and of their order."""
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        note()
+        super().__setitem__(key, value)
+
+    def __delitem__(self, key: Any) -> None:
+        note()
+        super().__delitem__(key)
+
+    def pop(self, *arguments: Any) -> Any:
+        """As in dict."""
+        note()
+        return super().pop(*arguments)
+
+    def popitem(self, last: bool = True) -> tuple:
+        """As in OrderedDict."""
+        note()
+        return super().popitem(last)
+
+    def clear(self) -> None:
+        """As in dict."""
+        note()
+        super().clear()
+
+    def move_to_end(self, key: Any, last: bool = True) -> None:
+        """As in OrderedDict."""
+        note()
+        super().move_to_end(key, last)

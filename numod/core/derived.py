@@ -24,7 +24,7 @@ def derived(tensor: Tensor, key: Hashable, compute: Callable[[], T], other: Tens
     if listeners:
         return compute()
     storage, count = tensor._storage, DataVersionCounter.total
-    if other is None:
+    if other is None:  # as `state_of`, without its call: these lines run several times in every layer
         state: tuple = count, storage, storage.version, tensor._offset, tensor._layout
     else:
         memory = other._storage
@@ -44,6 +44,12 @@ def derived(tensor: Tensor, key: Hashable, compute: Callable[[], T], other: Tens
             del values[next(iter(values))]
         known = values[key] = state, value
     return known[1]
+
+
+def state_of(tensor: Tensor) -> tuple:
+    """What changes with every counted write to a tensor, and when it gets other memory."""
+    storage = tensor._storage
+    return DataVersionCounter.total, storage, storage.version, tensor._offset, tensor._layout
 
 
 def number_of(tensor: Tensor) -> float | int:

@@ -25,7 +25,8 @@ from ..nn import Module
 from ..ops.update import ACTION, Update
 from ..optim import Optimizer
 from ..optim.lr_scheduler import LRScheduler
-from ..optim.optimizer import Numbers, mark_exported, to_update
+from ..optim.optimizer import to_update
+from ..optim.steps import Numbers, mark_exported
 from .state_file import plain
 
 _COUNTS = ("step", "mu_product", "eta", "mu")  # Python numbers in a parameter's state that each step changes

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 import weakref
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -35,40 +34,15 @@ __all__ = [
 ]  # fmt: skip
 
 
-class Hooks(OrderedDict):
+class Hooks(changes.NotedDict):
     """The hooks of one kind, by number, in execution order."""
 
     in_use = False  # whether any hook was ever registered in this process; until then calls skip the check
 
     def __setitem__(self, number: int, hook: Any) -> None:
         Hooks.in_use = True
-        changes.note()
         RemovableHandle.next_id = max(RemovableHandle.next_id, number + 1)  # unpickled hooks keep their numbers
         super().__setitem__(number, hook)
-
-    def __delitem__(self, number: int) -> None:
-        changes.note()
-        super().__delitem__(number)
-
-    def pop(self, *arguments: Any) -> Any:
-        """As in dict, with a note for compiled functions."""
-        changes.note()
-        return super().pop(*arguments)
-
-    def popitem(self, last: bool = True) -> tuple[int, Any]:
-        """As in OrderedDict."""
-        changes.note()
-        return super().popitem(last)
-
-    def clear(self) -> None:
-        """As in dict."""
-        changes.note()
-        super().clear()
-
-    def move_to_end(self, number: int, last: bool = True) -> None:
-        """As in OrderedDict."""
-        changes.note()
-        super().move_to_end(number, last)
 
     def __deepcopy__(self, memo: dict) -> Hooks:
         result = Hooks()

@@ -73,17 +73,18 @@ class Step:
     def _converted(self, arguments: list[object], values: dict[str, object]) -> list[object]:
         if self.operator.raw:
             return arguments
-        host = self.operator.host
         return [
-            as_array(value)
-            if position_of_input in host
-            else value
-            if type(value) is not np.ndarray
-            else tensor
-            if (tensor := values.get(name + _TENSOR)) is not None
-            else as_tensor(value)
-            for position_of_input, (name, value) in enumerate(zip(self.inputs, arguments))
+            as_array(value) if position in self.operator.host else _as_tensor(name, value, values)
+            for position, (name, value) in enumerate(zip(self.inputs, arguments))
         ]
+
+
+def _as_tensor(name: str, value: object, values: dict[str, object]) -> object:
+    """An array as a tensor: of a constant, the parameter or buffer that stands for it. Other values as they are."""
+    if type(value) is not np.ndarray:
+        return value
+    tensor = values.get(name + _TENSOR)
+    return as_tensor(value) if tensor is None else tensor
 
 
 @dataclass(eq=False)
@@ -99,9 +100,8 @@ class Program:
     sources: list[tuple[str, Module, str]] = field(default_factory=list)
     captured: frozenset[str] = frozenset()  # names from the graphs around it
     shadows: tuple[str, ...] = ()  # inputs that are called like a constant around it
-    empty_outputs: list[tuple[dtype, tuple[int, ...]]] = field(
-        default_factory=list
-    )  # dtypes and shapes of outputs of loops without trips
+    # dtypes and shapes of outputs of loops without trips
+    empty_outputs: list[tuple[dtype, tuple[int, ...]]] = field(default_factory=list)
     differentiated: frozenset[str] = frozenset()  # values whose gradients a node computes
 
     def run(self, arguments: Sequence[object], around: dict[str, object]) -> tuple:

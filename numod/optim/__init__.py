@@ -6,9 +6,10 @@ Learning rate schedules are in `lr_scheduler`.
 from __future__ import annotations
 
 from ..core.docstrings import attach as attach_docstrings
-from . import adam, adaptive, lr_scheduler, swa_utils
+from . import adam, adam_variants, adaptive, lr_scheduler, swa_utils
 from .adam import Adam, AdamW
-from .adaptive import ASGD, Adadelta, Adagrad, Adamax, NAdam, RAdam, RMSprop, Rprop
+from .adam_variants import Adamax, NAdam, RAdam
+from .adaptive import ASGD, Adadelta, Adagrad, RMSprop, Rprop
 from .lbfgs import LBFGS
 from .matrix import Adafactor, Muon
 from .optimizer import Optimizer
@@ -16,7 +17,8 @@ from .sgd import SGD
 from .sparse_adam import SparseAdam
 
 # PyTorch's files, as attributes
-adamw, adadelta, adagrad, adamax, asgd, nadam, radam, rmsprop, rprop = adam, *[adaptive] * 8
+adamw, adamax, nadam, radam = adam, *[adam_variants] * 3
+adadelta, adagrad, asgd, rmsprop, rprop = [adaptive] * 5
 
 __all__ = [
     "ASGD", "LBFGS", "SGD", "SparseAdam", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "Muon",

@@ -7,7 +7,8 @@ from typing import Any
 
 from ..core.tensor import Tensor
 from ..ops import update
-from .optimizer import Optimizer, by_step, check_betas, next_step, non_negative, number, square_root, zeros
+from .optimizer import Optimizer
+from .steps import by_step, check_betas, decay_factors, next_step, non_negative, number, square_root, zeros
 
 
 class Adam(Optimizer):
@@ -78,11 +79,9 @@ class Adam(Optimizer):
     def _numbers(self, group: dict[str, Any], states: list[dict[str, Any]]) -> tuple[float, ...]:
         """The next step's scalars in the order of `ops.update.adam`: retention, decay, gains, step, root, eps."""
         step = next_step(states)
-        (beta1, beta2), lr, decay = group["betas"], number(group["lr"]), float(group["weight_decay"])
-        retention, penalty = (1.0 - lr * decay, 0.0) if group["decoupled_weight_decay"] else (1.0, decay)
+        (beta1, beta2), lr = group["betas"], number(group["lr"])
         return (
-            retention,
-            penalty,
+            *decay_factors(group, lr),
             1.0 - beta1,
             float(beta2),
             1.0 - beta2,

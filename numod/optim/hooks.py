@@ -12,20 +12,7 @@ from ..autograd import Handle
 from ..core import changes
 
 
-class Hooks(OrderedDict):
-    """A table of hooks by number. Changes are noted, since compiled programs depend on the hooks."""
-
-    def __setitem__(self, number: int, hook: Callable) -> None:
-        changes.note()
-        super().__setitem__(number, hook)
-
-    def pop(self, *number: Any) -> Any:
-        """As in dict."""
-        changes.note()
-        return super().pop(*number)
-
-
-_before_any_step, _after_any_step = Hooks(), Hooks()
+_before_any_step, _after_any_step = changes.NotedDict(), changes.NotedDict()
 changes.global_hooks += [_before_any_step, _after_any_step]
 
 
@@ -41,7 +28,7 @@ class Hooked:
             "load_state_dict_pre",
             "load_state_dict_post",
         ):
-            setattr(self, f"_optimizer_{when}_hooks", Hooks())
+            setattr(self, f"_optimizer_{when}_hooks", changes.NotedDict())
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

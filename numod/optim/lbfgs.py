@@ -12,7 +12,8 @@ from ..autograd import enable_grad, no_grad
 from ..core import functions as f
 from ..core.listeners import with_gradients
 from ..core.tensor import Tensor
-from .optimizer import Optimizer, non_negative
+from .optimizer import Optimizer
+from .steps import non_negative
 
 
 class LBFGS(Optimizer):

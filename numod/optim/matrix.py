@@ -13,7 +13,8 @@ from .. import dtypes
 from ..autograd import no_grad
 from ..core import functions as f
 from ..core.tensor import Tensor
-from .optimizer import Optimizer, gradients_of, non_negative, one_element
+from .optimizer import Optimizer
+from .steps import gradients_of, non_negative, one_element
 
 
 class _Composed(Optimizer):

@@ -8,7 +8,8 @@ from typing import Any
 
 from ..core.tensor import Tensor
 from ..ops import update
-from .optimizer import Numbers, Optimizer, gradients_of, non_negative, number
+from .optimizer import Optimizer
+from .steps import Numbers, gradients_of, non_negative, number
 
 
 class SGD(Optimizer):

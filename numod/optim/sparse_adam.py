@@ -9,7 +9,8 @@ from typing import Any
 from ..autograd import enable_grad, no_grad
 from ..core import functions as f
 from ..core.tensor import Tensor
-from .optimizer import Optimizer, check_betas, non_negative, to_update
+from .optimizer import Optimizer, to_update
+from .steps import check_betas, non_negative
 
 
 class SparseAdam(Optimizer):

@@ -14,7 +14,7 @@ from types import ModuleType
 
 from . import virtual_modules
 
-_ADAPTIVE = ("adadelta", "adagrad", "adamax", "asgd", "nadam", "radam", "rmsprop", "rprop")
+_ADAPTIVE = ("adadelta", "adagrad", "asgd", "rmsprop", "rprop")
 _QUANTIZED_FILES = {  # package of quantized layers -> PyTorch's files in its folder `modules`
     "quantized": "activation batchnorm conv dropout embedding_ops functional_modules linear normalization rnn utils",
     "quantized.dynamic": "conv linear rnn", "quantizable": "activation rnn", "qat": "conv embedding_ops linear",
@@ -38,6 +38,7 @@ HOMES = {  # PyTorch's path -> numod's, both below numod
     "multiprocessing.spawn": "paths.spawn",
     "signal.windows": "paths.windows",
     **{f"optim.{name}": "optim.adaptive" for name in _ADAPTIVE}, "optim.adamw": "optim.adam", "_tensor": "core.tensor",
+    **{f"optim.{name}": "optim.adam_variants" for name in ("adamax", "nadam", "radam")},
     "return_types": "core.return_types", "overrides": "core.overrides", "autograd.grad_mode": "autograd.modes",
     "autograd.anomaly_mode": "autograd.anomaly", "amp.grad_scaler": "amp.scaler", "cuda.nvtx": "profiler.ranges",
     "profiler.itt": "profiler.ranges", "profiler.profiler": "profiler", "autograd.profiler": "profiler.legacy",

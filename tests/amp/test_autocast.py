@@ -73,6 +73,25 @@ def test_casts_of_parameters_are_kept_until_they_change():
         assert numod.equal(F.linear(X[:, :2], weight), first * 2)
 
 
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda weight: weight.data.mul_(2),
+        lambda weight: setattr(weight, "data", weight.data * 2),
+        lambda weight: weight.detach().mul_(2),
+        lambda weight: weight.set_(weight.detach() * 2),
+    ],
+    ids=["through data", "assigned data", "through detach", "set_"],
+)
+@numod.no_grad()
+def test_a_cached_cast_is_made_again_after_any_write(write):
+    weight, x = numod.nn.Parameter(numod.ones(3, 4)), numod.ones(2, 4)
+    with numod.autocast("cpu", dtype=numod.bfloat16):
+        assert numod.nn.functional.linear(x, weight).eq(4).all()
+        write(weight)
+        assert numod.nn.functional.linear(x, weight).eq(8).all()
+
+
 def test_other_threads_and_compiled_functions_see_it_as_they_should():
     @numod.compile
     def product(x):

@@ -30,6 +30,9 @@ from .observer import (
 )
 
 
+_OF_OBSERVER = ("quant_min", "quant_max", "reduce_range")  # settings that the text takes from the observer
+
+
 class FakeQuantizeBase(WithArguments, Module):
     """Base of modules that simulate quantization: two switches, for the observer and for the rounding."""
 
@@ -68,6 +71,11 @@ class FakeQuantize(FakeQuantizeBase):
 
     scale: Tensor
     zero_point: Tensor
+    # what the text of a model shows, in PyTorch's order
+    _shown = (
+        "fake_quant_enabled", "observer_enabled", "quant_min", "quant_max", "dtype", "qscheme", "ch_axis", "scale",
+        "zero_point",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -126,12 +134,8 @@ class FakeQuantize(FakeQuantizeBase):
         return fake_quantize_per_tensor_affine(x, self.scale, self.zero_point, *limits)
 
     def extra_repr(self) -> str:
-        return (
-            f"fake_quant_enabled={self.fake_quant_enabled}, observer_enabled={self.observer_enabled}, "
-            f"quant_min={self.activation_post_process.quant_min}, "
-            f"quant_max={self.activation_post_process.quant_max}, dtype={self.dtype}, qscheme={self.qscheme}, "
-            f"ch_axis={self.ch_axis}, scale={self.scale}, zero_point={self.zero_point}"
-        )
+        inner = self.activation_post_process
+        return ", ".join(f"{name}={getattr(inner if name in _OF_OBSERVER else self, name)}" for name in self._shown)
 
     def _load_from_state_dict(self, state_dict: dict, prefix: str, *others: Any) -> None:
         resize_to_saved(self, state_dict, prefix, "scale", "zero_point")
@@ -140,6 +144,10 @@ class FakeQuantize(FakeQuantizeBase):
 
 class FixedQParamsFakeQuantize(FakeQuantize):
     """Rounds with a scale and a zero point that no data change."""
+
+    _shown = (
+        "fake_quant_enabled", "observer_enabled", "scale", "zero_point", "dtype", "quant_min", "quant_max", "qscheme",
+    )  # fmt: skip
 
     def __init__(self, observer: Any) -> None:
         super().__init__(observer=observer)
@@ -152,19 +160,12 @@ class FixedQParamsFakeQuantize(FakeQuantize):
         """The fixed scale and zero point."""
         return self.scale, self.zero_point
 
-    def extra_repr(self) -> str:
-        return (
-            f"fake_quant_enabled={self.fake_quant_enabled}, observer_enabled={self.observer_enabled}, "
-            f"scale={self.scale}, zero_point={self.zero_point}, dtype={self.dtype}, "
-            f"quant_min={self.activation_post_process.quant_min}, "
-            f"quant_max={self.activation_post_process.quant_max}, qscheme={self.qscheme}"
-        )
-
 
 class FusedMovingAvgObsFakeQuantize(FakeQuantize):
     """FakeQuantize with a moving average. Scales of training follow FBGEMM's rules, as in PyTorch's fused kernel."""
 
     _flags = dtypes.int64
+    _shown = (*FixedQParamsFakeQuantize._shown, "reduce_range")
 
     def __init__(
         self,
@@ -186,15 +187,6 @@ class FusedMovingAvgObsFakeQuantize(FakeQuantize):
             self.zero_point, inner.averaging_constant, inner.quant_min, inner.quant_max, self.ch_axis,
             self.is_per_channel, self.is_symmetric_quant,
         )  # fmt: skip
-
-    def extra_repr(self) -> str:
-        return (
-            f"fake_quant_enabled={self.fake_quant_enabled}, observer_enabled={self.observer_enabled}, "
-            f"scale={self.scale}, zero_point={self.zero_point}, dtype={self.dtype}, "
-            f"quant_min={self.activation_post_process.quant_min}, "
-            f"quant_max={self.activation_post_process.quant_max}, qscheme={self.qscheme}, "
-            f"reduce_range={self.activation_post_process.reduce_range}"
-        )
 
 
 _ACTIVATION = {"observer": MovingAverageMinMaxObserver, "quant_min": 0, "quant_max": 255, "dtype": dtypes.quint8}

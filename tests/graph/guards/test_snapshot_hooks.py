@@ -124,10 +124,16 @@ def test_hooks_of_saved_tensors_and_anomalies_begin_between_calls() -> None:
         step(x)
 
 
-@pytest.mark.parametrize("change", [
-    lambda hooks: hooks.clear(), lambda hooks: hooks.popitem(), lambda hooks: hooks.pop(next(iter(hooks))), lambda hooks: hooks.__delitem__(next(iter(hooks))),
+CHANGES = [
+    lambda hooks: hooks.clear(),
+    lambda hooks: hooks.popitem(),
+    lambda hooks: hooks.pop(next(iter(hooks))),
+    lambda hooks: hooks.__delitem__(next(iter(hooks))),
     lambda hooks: hooks.move_to_end(next(iter(hooks))),
-])  # fmt: skip
+]
+
+
+@pytest.mark.parametrize("change", CHANGES)
 def test_hooks_that_are_taken_from_their_dictionary(change: object) -> None:
     layer = numod.nn.Linear(2, 2)
     layer.register_forward_hook(lambda module, inputs, result: result * 2)
@@ -136,3 +142,33 @@ def test_hooks_that_are_taken_from_their_dictionary(change: object) -> None:
     compiled(x)
     change(layer._forward_hooks)
     assert equal(compiled(x), layer(x))
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_hooks_of_an_optimizer_that_are_taken_from_their_dictionary(change: object) -> None:
+    def add_to_gradients(number: float, optimizer: numod.optim.Optimizer) -> None:
+        for parameter in optimizer.param_groups[0]["params"]:
+            parameter.grad.mul_(2).add_(number)
+
+    def weight_after(compiled: bool) -> numod.Tensor:
+        layer, x = numod.nn.Linear(2, 1), numod.ones(1, 2)
+        with numod.no_grad():
+            layer.weight.fill_(1)
+        optimizer = numod.optim.SGD(layer.parameters(), lr=0.1)
+        for number in (1.0, 3.0):
+            optimizer.register_step_pre_hook(lambda optimizer, *_, number=number: add_to_gradients(number, optimizer))
+
+        def step() -> None:
+            optimizer.zero_grad()
+            layer(x).sum().backward()
+            optimizer.step()
+
+        run = compile(step) if compiled else step
+        for _ in range(2):
+            run()
+        change(optimizer._optimizer_step_pre_hooks)
+        for _ in range(2):
+            run()
+        return layer.weight.detach()
+
+    assert weight_after(True).allclose(weight_after(False))
