@@ -318,7 +318,7 @@ def affine_grid_generator(theta: Tensor, size: Sequence[_int], align_corners: _b
     """`nn.functional.affine_grid`."""
 def alias_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """A copy of the view that `alias` returns."""
-def all(input: Tensor, dim: Sequence[_int] | None = None, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
+def all(input: Tensor, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
     """Whether all elements are true (not zero)."""
 def allclose(input: Tensor, other: Tensor, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False) -> _bool:
     """Whether all elements are close."""
@@ -332,7 +332,7 @@ def aminmax(input: Tensor, *, dim: _int | None = None, keepdim: _bool = False, o
     """(min, max) along a dimension, or of all; gradients are shared evenly between equal elements."""
 def angle(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Angle of each element in radians: 0 or pi for real numbers, the argument for complex ones."""
-def any(input: Tensor, dim: Sequence[_int] | None = None, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
+def any(input: Tensor, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
     """Whether any element is true (not zero)."""
 @overload
 def arange(end: _float | _complex, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
@@ -438,17 +438,17 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: _int = 0) 
     """Number of occurrences of each value in a vector of non-negative integers, or their sums of weights; of at least `minlength` bins."""
 def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) -> Tensor:
     """Samples of binomial distributions: the successes among `count` trials, floats, of probability `prob` each, which broadcast."""
-def bitwise_and(input: Tensor, other: Tensor | _float | _complex, *, out: Tensor | None = None) -> Tensor:
+def bitwise_and(input: Tensor | _float | _complex, other: Tensor | _float | _complex, *, out: Tensor | None = None) -> Tensor:
     """Bitwise and of integers; logical and of bool."""
-def bitwise_left_shift(input: Tensor, other: Tensor | _float | _complex, *, out: Tensor | None = None) -> Tensor:
+def bitwise_left_shift(input: Tensor | _float | _complex, other: Tensor | _float | _complex, *, out: Tensor | None = None) -> Tensor:
     """`input << other` for integers."""
 def bitwise_not(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Bits inverted; of a bool, the opposite."""
-def bitwise_or(input: Tensor, other: Tensor | _float | _complex, *, out: Tensor | None = None) -> Tensor:
+def bitwise_or(input: Tensor | _float | _complex, other: Tensor | _float | _complex, *, out: Tensor | None = None) -> Tensor:
     """Bitwise or of integers; logical or of bool."""
-def bitwise_right_shift(input: Tensor, other: Tensor | _float | _complex, *, out: Tensor | None = None) -> Tensor:
+def bitwise_right_shift(input: Tensor | _float | _complex, other: Tensor | _float | _complex, *, out: Tensor | None = None) -> Tensor:
     """`input >> other` for integers; the sign is kept."""
-def bitwise_xor(input: Tensor, other: Tensor | _float | _complex, *, out: Tensor | None = None) -> Tensor:
+def bitwise_xor(input: Tensor | _float | _complex, other: Tensor | _float | _complex, *, out: Tensor | None = None) -> Tensor:
     """Bitwise exclusive or of integers; logical exclusive or of bool."""
 @overload
 def blackman_window(window_length: _int, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = False, requires_grad: _bool | None = False) -> Tensor:
@@ -470,7 +470,7 @@ def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
     """The tensors expanded to their common broadcast shape; views, or the tensors themselves."""
 def broadcast_to(input: Tensor, size: Sequence[_int]) -> Tensor:
     """Expanded to a size."""
-def bucketize(input: Tensor, boundaries: Tensor, *, out_int32: _bool = False, right: _bool = False, out: Tensor | None = None) -> Tensor:
+def bucketize(input: Tensor | _float | _complex, boundaries: Tensor, *, out_int32: _bool = False, right: _bool = False, out: Tensor | None = None) -> Tensor:
     """The index of the bucket each value falls into, for sorted boundaries; with `right` a value equal to a boundary belongs above it."""
 def cartesian_prod(*tensors: Tensor) -> Tensor:
     """The Cartesian product of vectors, one combination per row; a single vector itself."""
@@ -632,7 +632,7 @@ def dsplit(input: Tensor, indices: Sequence[_int]) -> tuple[Tensor, ...]:
     """`tensor_split` along dimension 2."""
 def dstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
     """Tensors concatenated along dimension 2."""
-def einsum(equation: str, *operands: Sequence[Tensor]) -> Tensor:
+def einsum(equation: str, *operands: Any) -> Tensor:
     """Sums of products over the subscripts of `equation`, such as "bij,bjk->bik"."""
 def embedding(weight: Tensor, indices: Tensor, padding_idx: _int = -1, scale_grad_by_freq: _bool = False, sparse: _bool = False) -> Tensor:
     """`nn.functional.embedding`; -1 means no padding."""
@@ -708,7 +708,7 @@ def fliplr(input: Tensor) -> Tensor:
     """Left-right flip: dimension 1 in reverse order."""
 def flipud(input: Tensor) -> Tensor:
     """Up-down flip: dimension 0 in reverse order."""
-def float_power(input: Tensor, exponent: Tensor | _float | _complex, *, out: Tensor | None = None) -> Tensor:
+def float_power(input: Tensor | _float | _complex, exponent: Tensor | _float | _complex, *, out: Tensor | None = None) -> Tensor:
     """input ** exponent in float64, or complex128."""
 def floor(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Greatest integer that is not greater than each element."""
@@ -1154,7 +1154,7 @@ def polygamma(n: _int, input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The n-th derivative of digamma, element by element."""
 def positive(input: Tensor) -> Tensor:
     """The tensor itself."""
-def pow(input: Tensor, exponent: Tensor | _float | _complex, *, out: Tensor | None = None) -> Tensor:
+def pow(input: Tensor | _float | _complex, exponent: Tensor | _float | _complex, *, out: Tensor | None = None) -> Tensor:
     """input ** exponent. Raises RuntimeError for an integer to a negative integer number."""
 @overload
 def prod(input: Tensor, *, dtype: _dtype | None = None) -> Tensor:
@@ -1268,7 +1268,7 @@ def relu(input: Tensor) -> Tensor:
     """Each element, or 0 if it is negative."""
 def relu_(input: Tensor) -> Tensor:
     """In-place `relu`: overwrites the tensor and returns it. Each element, or 0 if it is negative."""
-def remainder(input: Tensor, other: Tensor | _float | _complex, *, out: Tensor | None = None) -> Tensor:
+def remainder(input: Tensor | _float | _complex, other: Tensor | _float | _complex, *, out: Tensor | None = None) -> Tensor:
     """Remainder with the sign of `other`."""
 def renorm(input: Tensor, p: _float | _complex, dim: _int, maxnorm: _float | _complex, *, out: Tensor | None = None) -> Tensor:
     """Slices of a dimension whose p-norm exceeds `maxnorm` scaled down to it."""
@@ -1343,7 +1343,7 @@ def scatter_add(input: Tensor, dim: _int, index: Tensor, src: Tensor, *, out: Te
     """A copy of `input` with the elements of `src` added at the positions `index` along `dim`."""
 def scatter_reduce(input: Tensor, dim: _int, index: Tensor, src: Tensor, reduce: str, *, include_self: _bool = True, out: Tensor | None = None) -> Tensor:
     """Reduce src into input at index along a dimension, by sum, prod, mean, amax or amin."""
-def searchsorted(sorted_sequence: Tensor, input: Tensor, *, out_int32: _bool = False, right: _bool = False, side: str | None = None, sorter: Tensor | None = None, out: Tensor | None = None) -> Tensor:
+def searchsorted(sorted_sequence: Tensor, input: Tensor | _float | _complex, *, out_int32: _bool = False, right: _bool = False, side: str | None = None, sorter: Tensor | None = None, out: Tensor | None = None) -> Tensor:
     """Insertion points in sorted rows: how many elements are less than the value or, with `right`, not greater."""
 def segment_reduce(data: Tensor, reduce: str, *, lengths: Tensor | None = None, indices: Tensor | None = None, offsets: Tensor | None = None, axis: _int = 0, unsafe: _bool = False, initial: _float | _complex | None = None) -> Tensor:
     """Reduce segments of `data` (*batch, n, ...) by "sum", "mean", "max", "min" or "prod"."""
@@ -1612,9 +1612,9 @@ def vstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
 def where(condition: Tensor) -> tuple[Tensor, ...]:
     """`input` where condition is true, else `other`; with condition alone, the indices where it is true."""
 @overload
-def where(condition: Tensor, input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+def where(condition: Tensor, input: Tensor | _float | _complex, other: Tensor | _float | _complex, *, out: Tensor | None = None) -> Tensor:
     """`input` where condition is true, else `other`; with condition alone, the indices where it is true."""
-def xlogy(input: Tensor, other: Tensor | _float | _complex, *, out: Tensor | None = None) -> Tensor:
+def xlogy(input: Tensor | _float | _complex, other: Tensor | _float | _complex, *, out: Tensor | None = None) -> Tensor:
     """input * log(other), and 0 where `input` is 0."""
 def xlogy_(input: Tensor, other: Tensor | _float | _complex) -> Tensor:
     """In-place `xlogy`: overwrites the tensor and returns it. input * log(other), and 0 where `input` is 0."""

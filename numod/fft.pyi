@@ -35,17 +35,17 @@ def hfft2(input: Tensor, s: Sequence[_int] | None = None, dim: Sequence[_int] = 
     """The real transform of a Hermitian sequence, given by its first half, along two dimensions."""
 def ihfft2(input: Tensor, s: Sequence[_int] | None = None, dim: Sequence[_int] = ..., norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
     """The inverse of hfft, along two dimensions."""
-def fftn(input: Tensor, s: Sequence[_int] | None = None, dim: Sequence[_int] | None = None, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
+def fftn(input: Tensor, s: Sequence[_int] | None = None, dim: _int | Sequence[_int] | None = None, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
     """The discrete Fourier transform of real or complex numbers, along dimensions, all by default."""
-def ifftn(input: Tensor, s: Sequence[_int] | None = None, dim: Sequence[_int] | None = None, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
+def ifftn(input: Tensor, s: Sequence[_int] | None = None, dim: _int | Sequence[_int] | None = None, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
     """The inverse of the discrete Fourier transform, along dimensions, all by default."""
-def rfftn(input: Tensor, s: Sequence[_int] | None = None, dim: Sequence[_int] | None = None, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
+def rfftn(input: Tensor, s: Sequence[_int] | None = None, dim: _int | Sequence[_int] | None = None, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
     """The discrete Fourier transform of real numbers, at its n // 2 + 1 non-negative frequencies, along dimensions, all by default."""
-def irfftn(input: Tensor, s: Sequence[_int] | None = None, dim: Sequence[_int] | None = None, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
+def irfftn(input: Tensor, s: Sequence[_int] | None = None, dim: _int | Sequence[_int] | None = None, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
     """The inverse of rfft: n real numbers from n // 2 + 1 frequencies, along dimensions, all by default."""
-def hfftn(input: Tensor, s: Sequence[_int] | None = None, dim: Sequence[_int] | None = None, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
+def hfftn(input: Tensor, s: Sequence[_int] | None = None, dim: _int | Sequence[_int] | None = None, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
     """The real transform of a Hermitian sequence, given by its first half, along dimensions, all by default."""
-def ihfftn(input: Tensor, s: Sequence[_int] | None = None, dim: Sequence[_int] | None = None, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
+def ihfftn(input: Tensor, s: Sequence[_int] | None = None, dim: _int | Sequence[_int] | None = None, norm: str | None = None, *, out: Tensor | None = None) -> Tensor:
     """The inverse of hfft, along dimensions, all by default."""
 @overload
 def fftfreq(n: _int, d: _float = 1.0, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, requires_grad: _bool = False) -> Tensor:
@@ -59,7 +59,7 @@ def rfftfreq(n: _int, d: _float = 1.0, *, out: Tensor | None = None, dtype: _dty
 @overload
 def rfftfreq(n: _int, d: _float = 1.0, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | None = None, pin_memory: _bool | None = None) -> Tensor:
     """Frequencies of rfft's n // 2 + 1 results."""
-def fftshift(input: Tensor, dim: Sequence[_int] | None = None) -> Tensor:
+def fftshift(input: Tensor, dim: _int | Sequence[_int] | None = None) -> Tensor:
     """Frequency 0 moved to the middle."""
-def ifftshift(input: Tensor, dim: Sequence[_int] | None = None) -> Tensor:
+def ifftshift(input: Tensor, dim: _int | Sequence[_int] | None = None) -> Tensor:
     """The inverse of fftshift."""

@@ -130,7 +130,7 @@ def matrix_rank(input: Tensor, tol: _float | Tensor, hermitian: _bool = False, *
     """How many singular values exceed max(atol, rtol * the greatest); `tol` is an older name for atol alone."""
 def multi_dot(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
     """The product of matrices (the first and last may be vectors), multiplied in the cheapest order."""
-def norm(input: Tensor, ord: Any = None, dim: Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor:
+def norm(input: Tensor, ord: Any = None, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor:
     """A vector norm, or a matrix norm if two dimensions and `ord` are given."""
 @overload
 def pinv(A: Tensor, *, atol: _float | None = None, rtol: _float | None = None, hermitian: _bool = False, out: Tensor | None = None) -> Tensor:
@@ -178,8 +178,8 @@ def vander(x: Tensor, N: _int | None = None) -> Tensor:
 def vecdot(x: Tensor, y: Tensor, *, dim: _int = -1, out: Tensor | None = None) -> Tensor:
     """The dot product along a dimension, of complex vectors with x conjugated."""
 @overload
-def vector_norm(x: Tensor, ord: Any = 2, dim: Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor:
+def vector_norm(x: Tensor, ord: Any = 2, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor:
     """(sum of |x| ** ord) ** (1 / ord); max and min of |x| for inf and -inf, the number of nonzeros for 0."""
 @overload
-def vector_norm(input: Tensor, ord: Any = 2, dim: Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor:
+def vector_norm(input: Tensor, ord: Any = 2, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor:
     """(sum of |x| ** ord) ** (1 / ord); max and min of |x| for inf and -inf, the number of nonzeros for 0."""

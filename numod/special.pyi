@@ -113,7 +113,7 @@ def log_softmax(input: Tensor, dim: _int, *, dtype: _dtype | None = None) -> Ten
     """log(softmax(x)) along a dimension, computed directly."""
 def logit(input: Tensor, eps: _float | None = None, *, out: Tensor | None = None) -> Tensor:
     """log(x / (1 - x)), x kept within [eps, 1 - eps] where eps is given."""
-def logsumexp(input: Tensor, dim: Sequence[_int], keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
+def logsumexp(input: Tensor, dim: _int | Sequence[_int], keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
     """log(sum(exp(x))) over dimensions, shifted by the maximum so that nothing overflows."""
 def modified_bessel_i0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Modified Bessel function of the first kind, order 0."""

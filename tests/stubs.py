@@ -53,7 +53,19 @@ TYPES = (
 WRITTEN = {
     "Tensor.item": "def item(self) -> Any:",
     "Tensor.tolist": "def tolist(self) -> Any:",
+    "Tensor.type": (
+        "@overload\ndef type(self, dtype: None = None, non_blocking: _bool = False) -> str:\n"
+        "@overload\ndef type(self, dtype: _dtype | str | type, non_blocking: _bool = False) -> Tensor:"
+    ),
     "Tensor.size": "@overload\ndef size(self, dim: None = None) -> _Size:\n@overload\ndef size(self, dim: _int) -> _int:",
+}
+# functions that take a number in the place of a tensor: PyTorch's overloads say so by a `self`, which the table leaves out
+NUMBERS_TOO = {
+    **dict.fromkeys(
+        ("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift"), ("input",)
+    ),
+    **dict.fromkeys(("bucketize", "float_power", "pow", "remainder", "searchsorted", "xlogy"), ("input",)),
+    "where": ("input", "other"),
 }
 PROPERTIES = {
     **dict.fromkeys(("T", "H", "mT", "mH", "real", "imag", "data"), "Tensor"),
@@ -143,6 +155,24 @@ def of_layers(name: str, signature: inspect.Signature) -> Iterator[inspect.Signa
         yield inspect.Signature(list(with_literal.values()), return_annotation=outcome)
 
 
+def as_accepted(name: str, signature: inspect.Signature) -> inspect.Signature:
+    """A function's signature with the types that the table leaves out: numbers (`NUMBERS_TOO`), one dimension for
+    several, and einsum's tensors.
+    """
+
+    def accepted(parameter: inspect.Parameter) -> str:
+        text = parameter.annotation
+        if parameter.name in NUMBERS_TOO.get(name, ()) and text == "Tensor":
+            return "Tensor | Number"
+        if parameter.name == "dim" and str(text).startswith("Sequence[int]") and "-2" not in str(parameter.default):
+            return f"int | {text}"
+        return "Any" if parameter.name == "operands" else text
+
+    return signature.replace(
+        parameters=[parameter.replace(annotation=accepted(parameter)) for parameter in signature.parameters.values()]
+    )
+
+
 def definition(name: str, function: Callable, said: Callable | None = None, section: str = "") -> str:
     """A function of the stubs, with the overloads of the table of signatures, or as its file defines it.
 
@@ -153,6 +183,7 @@ def definition(name: str, function: Callable, said: Callable | None = None, sect
     paths = [path for path in getattr(known, "paths", ()) if path.rpartition(".")[2] == name] if known else []
     paths = [path for path in paths if path.startswith(section)] or paths
     overloads = signatures.overloads(*paths[:1]) or (signatures.defined(function),)
+    overloads = [as_accepted(name, overload) for overload in overloads]
     if section == "nn.functional.":
         overloads = [overload for base_overload in overloads for overload in of_layers(name, base_overload)]
     result_type = annotation(signatures.defined(function).return_annotation, False)

@@ -168,7 +168,11 @@ class Tensor:
         """Converted to int64; the tensor itself if it has that dtype."""
     def short(self) -> Tensor:
         """Converted to int16; the tensor itself if it has that dtype."""
+    @overload
     def type(self, dtype: None = None, non_blocking: _bool = False) -> str:
+        """`type()`: the tensor type's name, such as "numod.FloatTensor" or "numod.cuda.FloatTensor"."""
+    @overload
+    def type(self, dtype: _dtype | str | type, non_blocking: _bool = False) -> Tensor:
         """`type()`: the tensor type's name, such as "numod.FloatTensor" or "numod.cuda.FloatTensor"."""
 
     # ---- defined in core/convert/copies.py
@@ -638,13 +642,13 @@ class Tensor:
 
     # ---- defined in core/math/reductions.py
 
-    def all(self, dim: Sequence[_int] | None = None, keepdim: _bool = False) -> Tensor:
+    def all(self, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False) -> Tensor:
         """Whether all elements are true (not zero)."""
     def amax(self, dim: _int | Sequence[_int] = ..., keepdim: _bool = False) -> Tensor:
         """Maximum over dimensions; the gradient is shared evenly between equal ones."""
     def amin(self, dim: _int | Sequence[_int] = ..., keepdim: _bool = False) -> Tensor:
         """Minimum over dimensions; the gradient is shared evenly between equal ones."""
-    def any(self, dim: Sequence[_int] | None = None, keepdim: _bool = False) -> Tensor:
+    def any(self, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False) -> Tensor:
         """Whether any element is true (not zero)."""
     def argmax(self, dim: _int | None = None, keepdim: _bool = False) -> Tensor:
         """Index of the greatest element along a dimension, or in the flattened tensor."""

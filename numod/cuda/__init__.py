@@ -8,12 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import name_only
 from ..device.device import Device
 from .memory import *
 from .streams import *
+
+if TYPE_CHECKING:
+    from . import amp as amp  # loaded at its first use, by `__getattr__`
 
 
 def is_available() -> bool:

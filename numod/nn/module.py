@@ -371,7 +371,7 @@ class Module(Hookable, Convertible, registry.ModuleBase):
             raise AttributeError(f"{self._get_name()} has no attribute `{name}`")
         return getattr(self, name)
 
-    def apply(self, fn: Callable[[Module], None]) -> Self:
+    def apply(self, fn: Callable[[Module], object]) -> Self:
         """Call `fn` on every submodule, children first, and on this module last."""
         for module in self.children():
             module.apply(fn)

@@ -131,6 +131,10 @@ class RNNBase(Module):
         return [parameter for part in self.all_weights for parameter in part]
 
     @property
+    def _flat_weights_names(self) -> list[str]:
+        return [name for part in self._all_weights for name in part]
+
+    @property
     def _all_weights(self) -> list[list[str]]:
         return [[name + suffix for name in self._names()] for _, suffix in self._directions()]
 
