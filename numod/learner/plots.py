@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from importlib import import_module
 from typing import Any
@@ -18,9 +19,15 @@ def pyplot() -> Any:
         raise ImportError("plots are drawn by matplotlib, which is not installed: pip install 'numod[plot]'") from error
 
 
+def grid(rows: int = 1, columns: int = 1, width: float = 6.4, height: float = 4.8) -> Any:
+    """A new figure's axes, an array (rows, columns) with axes of these inches."""
+    size = width * columns, height * rows
+    return pyplot().subplots(rows, columns, figsize=size, squeeze=False, layout="constrained")[1]
+
+
 def plot_loss(recorder: Any, skip_start: int, with_valid: bool, log: bool, ax: Any) -> Any:
     """The smoothed loss by batch, and the loss of validation by epoch."""
-    ax = pyplot().subplots()[1] if ax is None else ax
+    ax = grid()[0, 0] if ax is None else ax
     losses = recorder.losses
     skip_start = min(skip_start, max(len(losses) - 1, 0))
     ax.plot(range(skip_start, len(losses)), losses[skip_start:], label="train")
@@ -42,7 +49,7 @@ def plot_sched(recorder: Any, keys: Iterable[str] | None) -> Sequence[Any]:
         raise ValueError(
             "plot_sched: nothing was scheduled; train with fit_one_cycle, fit_flat_cos or a ParamScheduler"
         )
-    axes = pyplot().subplots(1, len(keys), figsize=(6 * len(keys), 4), squeeze=False)[1][0]
+    axes = grid(1, len(keys), 6, 4)[0]
     for ax, key in zip(axes, keys):
         ax.plot(recorder.hps[key])
         ax.set(xlabel="batch", ylabel=key)
@@ -51,7 +58,7 @@ def plot_sched(recorder: Any, keys: Iterable[str] | None) -> Sequence[Any]:
 
 def plot_lr_find(recorder: Any, suggestions: dict[str, tuple], ax: Any, skip_end: int = 5) -> Any:
     """The loss by learning rate, with the suggestions marked."""
-    ax = pyplot().subplots()[1] if ax is None else ax
+    ax = grid()[0, 0] if ax is None else ax
     end = -skip_end if skip_end and len(recorder.lrs) > 2 * skip_end else None
     ax.plot(recorder.lrs[:end], recorder.losses[:end])
     for name, (_, (lr, loss)) in suggestions.items():
@@ -66,8 +73,7 @@ def plot_activation_stats(stats: Any) -> Sequence[Any]:
     """Means, standard deviations and shares near zero by batch, a line for each layer; with histograms a picture of
     each, bright where many values are.
     """
-    plt = pyplot()
-    figure, axes = plt.subplots(1, 3, figsize=(15, 4))
+    axes = grid(1, 3, 5, 4)[0]
     for number, (name, _) in enumerate(stats.layers):
         for ax, values in zip(axes, stats.layer_stats(number)):
             ax.plot(values, label=name)
@@ -75,7 +81,7 @@ def plot_activation_stats(stats: Any) -> Sequence[Any]:
         ax.set(title=title, xlabel="batch")
     axes[-1].legend(fontsize="small")
     if stats.with_hist:
-        rows = plt.subplots(1, len(stats.layers), figsize=(4 * len(stats.layers), 3), squeeze=False)[1][0]
+        rows = grid(1, len(stats.layers), 4, 3)[0]
         for number, ((name, _), ax) in enumerate(zip(stats.layers, rows)):
             ax.imshow(stats.hist(number).numpy(), origin="lower", aspect="auto")
             ax.set(title=name, xlabel="batch", yticks=[])
@@ -85,7 +91,8 @@ def plot_activation_stats(stats: Any) -> Sequence[Any]:
 
 def plot_confusion_matrix(matrix: Tensor, names: Sequence[str], normalize: bool, title: str, ax: Any) -> Any:
     """Counts of (true class, predicted class), or shares of the true class."""
-    ax = pyplot().subplots(figsize=(1 + 0.6 * len(names), 1 + 0.6 * len(names)))[1] if ax is None else ax
+    side = 1 + 0.6 * len(names)
+    ax = grid(1, 1, side, side)[0, 0] if ax is None else ax
     shown = matrix.double() / matrix.sum(1, keepdim=True).clamp(min=1) if normalize else matrix
     ax.imshow(shown.numpy(), cmap="Blues")
     ticks = range(len(names))
@@ -102,9 +109,9 @@ def plot_confusion_matrix(matrix: Tensor, names: Sequence[str], normalize: bool,
 
 def show_images(images: Sequence[Tensor], titles: Sequence[str]) -> Sequence[Any]:
     """Images (C, H, W) or (H, W), or the numbers of inputs that are no images, in a grid."""
-    columns = min(len(images), 4) or 1
+    columns = min(math.ceil(math.sqrt(len(images))), 4) or 1
     rows = -(-len(images) // columns) or 1
-    axes = pyplot().subplots(rows, columns, figsize=(2.4 * columns, 2.6 * rows), squeeze=False)[1].ravel()
+    axes = grid(rows, columns, 2.4, 2.6).ravel()
     for ax in axes:
         ax.axis("off")
     for ax, image, title in zip(axes, images, titles):

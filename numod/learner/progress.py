@@ -30,12 +30,10 @@ class ProgressCallback(Callback):
         self._rows = []
         self._show, self._bar, self.graph = live_display(), None, ""
         self._logger, self.learn.logger = self.learn.logger, self._log
-        self._heading = list(self.learn.recorder.metric_names) if hasattr(self.learn, "recorder") else []
-        if self._show is None and self._heading and self._is_logging():
+        has_table = hasattr(self.learn, "recorder") and is_logging(self._logger)
+        self._heading = list(self.learn.recorder.metric_names) if has_table else []
+        if self._show is None and self._heading:
             self._logger(table_row(self._heading, self._heading))
-
-    def _is_logging(self) -> bool:
-        return self._logger.__name__ != "no_logger" if hasattr(self._logger, "__name__") else True
 
     def before_train(self) -> None:
         """Start a bar."""
@@ -78,7 +76,7 @@ class ProgressCallback(Callback):
 
     def _repr_html_(self) -> str:
         bar = "" if self._bar is None else self._bar._repr_html_()
-        return table(self._heading, self._rows) + self.graph + bar
+        return (table(self._heading, self._rows) if self._heading else "") + self.graph + bar
 
 
 class ShowGraphCallback(Callback):
@@ -99,9 +97,14 @@ class ShowGraphCallback(Callback):
         if bar is not None and bar._show is not None:
             bar.graph = curves(losses, last=learn.n_epoch * recorder.iters[0], unit="batches")
             bar._show(bar)
-        elif bar is None or bar._is_logging():
+        elif is_logging(learn.logger if bar is None else bar._logger):
             lines = [f"{name} {sparkline([loss for _, loss in points])}" for name, points in losses.items() if points]
             print("  ".join(lines))
+
+
+def is_logging(logger: Callable) -> bool:
+    """Whether epochs are printed (see `Learner.no_logging`)."""
+    return getattr(logger, "__name__", "") != "no_logger"
 
 
 def text_of(value: Any) -> str:

@@ -1,7 +1,7 @@
 """Checkpoint: training that is killed at any moment goes on to the same weights, bit for bit.
 
 Processes are killed with SIGKILL at random moments: twice in the default suite; with the marker `learner` twenty times
-eagerly, twenty times compiled, and twice with each other kind of loader and callback (about six minutes).
+eagerly, twenty times compiled, and twice with each other kind of loader and callback.
 """
 
 from __future__ import annotations

@@ -273,17 +273,26 @@ def notebook(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_the_notebook_updates_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = notebook(monkeypatch)
     learn = digits_like()
-    assert learn.progress._repr_html_()  # before a fit, too
+    assert learn.progress._repr_html_() == ""  # before a fit
     learn.fit(2)
     assert "<progress" in shown[0] and "epoch 1/2 train" in shown[0] and "<progress" not in shown[-1]
     assert [html.count("<tr>") for html in shown] == sorted(html.count("<tr>") for html in shown)
     assert shown[-1].count("<tr>") == 3 and shown[-1] == learn.progress._repr_html_()
+    del shown[:]
+    with learn.no_logging():
+        learn.fit(1)
+    assert "<progress" in shown[0] and shown[-1] == ""
 
 
 def test_a_graph_of_the_losses(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
     learn = digits_like(cbs=ShowGraphCallback)
     learn.fit(1)
     assert re.search("^training [▁-█]{3}  validation [▁-█]$", capsys.readouterr().out, re.MULTILINE)
+    with learn.no_logging():
+        learn.fit(1)
+        with learn.no_bar():
+            learn.fit(1)
+    assert capsys.readouterr().out == ""
     shown = notebook(monkeypatch)
     learn.fit(2)
     assert "<svg" not in shown[0] and shown[-1].count("<polyline") == 2 and "6 batches" in shown[-1]
