@@ -351,11 +351,18 @@ def _() -> None:
         numod.cuda.CUDAGraph()
 
 
-@row("`backend_config` of graph mode")
+@row("observation types and root modules of a `BackendConfig`")
 def _() -> None:
-    mapping = numod.ao.quantization.get_default_qconfig_mapping()
-    with pytest.raises(NotImplementedError, match="QConfigMapping"):
-        numod.ao.quantization.prepare_fx(nn.Linear(2, 2), mapping, numod.ones(1, 2), backend_config={})
+    from numod.ao.quantization.backend_config import BackendConfig, BackendPatternConfig, DTypeConfig, ObservationType
+
+    mapping, x = numod.ao.quantization.get_default_qconfig_mapping("onednn"), numod.ones(1, 2)
+    pattern = BackendPatternConfig(nn.Linear).add_dtype_config(DTypeConfig(numod.quint8, numod.quint8, numod.qint8))
+    pattern.set_observation_type(ObservationType.INPUT_OUTPUT_NOT_OBSERVED).set_root_module(nn.Conv2d)
+    config = BackendConfig().set_backend_pattern_config(pattern)
+    prepared = numod.ao.quantization.prepare_fx(
+        nn.Sequential(nn.Linear(2, 2)).eval(), mapping, (x,), backend_config=config
+    )
+    assert "activation_post_process_1" in dict(prepared.named_modules())
 
 
 @row("a graph-mode model that makes other calls than its example")
@@ -382,10 +389,10 @@ def _() -> None:
         numod.ao.quantization.convert(nn.Linear(2, 2), is_reference=True)
 
 
-@row("`ao.nn.quantizable`, `nn.quantized.LSTM`, `ConvAdd2d`, `LinearLeakyReLU`, 4-bit dtypes")
+@row("`ConvAdd2d`, `LinearLeakyReLU`, `torch.ops.quantized`, 4-bit dtypes")
 def _() -> None:
-    assert not hasattr(numod.ao.nn, "quantizable") and not hasattr(numod.nn.quantized, "LSTM")
     assert not any(hasattr(numod.nn.intrinsic, name) for name in ("ConvAdd2d", "LinearLeakyReLU"))
+    assert not hasattr(numod.ops, "quantized")
     with pytest.raises((RuntimeError, NotImplementedError, TypeError, ValueError, AttributeError)):
         numod.quantize_per_tensor(numod.ones(2), 1.0, 0, numod.quint4x2)
 
@@ -405,7 +412,7 @@ def _() -> None:
     assert abs(result.item() - 9) < 0.1  # PyTorch gives 1
 
 
-@row("zeros of convolutions' weights")
+@row("zeros of convolutions' weights in exported programs, and of kernels larger than 1×1")
 def _() -> None:
     from numod.export import export, zeros
 
