@@ -284,7 +284,10 @@ def new_group(
         )
     for rank in ranks:
         if not 0 <= rank < world.size():
-            raise ValueError("The new group's rank should be within the world_size set by init_process_group")
+            raise ValueError(
+                "The new group's rank should be within the world_size set by init_process_group: "
+                f"Rank {rank} is out of range, valid ranks are 0 to {world.size() - 1}"
+            )
     number, current.group_count = current.group_count, current.group_count + 1
     if world.group_rank not in ranks:
         return GroupMember.NON_GROUP_MEMBER

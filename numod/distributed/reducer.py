@@ -33,6 +33,10 @@ _TWICE = (
     "passes of one forward call, or outside the `forward` function. Parameter at index {} has been marked as ready "
     "twice"
 )
+_CHANGED = (
+    "Your training graph has changed in this iteration, e.g., one parameter is unused in first iteration, but then got "
+    "used in the second iteration. This is not compatible with static_graph set to True. "
+)
 
 
 class Bucket:
@@ -108,9 +112,11 @@ class Reducer:
         late = self.current
         if late is not None and late.began and any(late.waiting):
             missing = sorted(index for waiting in late.waiting for index in waiting)
+            names, rank = ", ".join(self.names[index] for index in missing), self.group.group_rank
             raise RuntimeError(
-                _UNFINISHED + f"Parameter indices which did not receive grad for rank {self.group.group_rank}: "
-                f"{' '.join(map(str, missing))} ({', '.join(self.names[index] for index in missing)})"
+                f"{_CHANGED if self.static_graph else _UNFINISHED}"
+                f"Parameters which did not receive grad for rank {rank}: {names}\n"
+                f"Parameter indices which did not receive grad for rank {rank}: {' '.join(map(str, missing))}"
             )
 
     def prepare(self, outputs: Any) -> None:
@@ -164,7 +170,7 @@ class Reducer:
             self._begin(current)
         number = self.home[index]
         if index not in current.waiting[number]:
-            raise RuntimeError(_TWICE.format(index))
+            raise RuntimeError((_CHANGED if self.static_graph else "") + _TWICE.format(index))
         self._put(index)
         current.waiting[number].remove(index)
         self._start(current)
