@@ -11,20 +11,20 @@ from .backends import (
     BackendConfig, get_backend_config, get_default_backend_for_device, get_pg_count, is_backend_available,
     supports_complex,
 )  # fmt: skip
+from .coalesced import all_gather_coalesced, all_reduce_coalesced
 from .collectives import (
-    all_gather, all_gather_coalesced, all_gather_into_tensor, all_gather_single, all_reduce, all_reduce_coalesced,
+    all_gather, all_gather_into_tensor, all_gather_single, all_reduce,
     all_to_all, all_to_all_single, barrier, broadcast, gather, reduce, reduce_scatter,
     reduce_scatter_single, reduce_scatter_tensor, scatter,
 )  # fmt: skip
 from .comm_hooks import BuiltinCommHookType, GradBucket
 from .device_mesh import DeviceMesh, init_device_mesh
-from .rendezvous import rendezvous
 from .engine import launched_size
 from .environment import set_variables
 from .errors import DistBackendError, DistError, DistNetworkError, DistStoreError, QueueEmptyError
 from .fingerprint import DebugLevel, get_debug_level, set_debug_level, set_debug_level_from_env
 from .group import (
-    Backend, GroupMember, ProcessGroup, default_pg_timeout, destroy_process_group, get_backend, get_global_rank,
+    GroupMember, ProcessGroup, destroy_process_group, get_backend, get_global_rank,
     get_group_rank, get_node_local_rank, get_process_group_ranks, get_rank, get_world_size, group, init_process_group,
     is_available, is_gloo_available, is_initialized, is_mpi_available, is_nccl_available, is_torchelastic_launched,
     is_ucc_available, is_xccl_available, new_group,
@@ -37,12 +37,14 @@ from .group_calls import (
     AllgatherOptions, AllreduceCoalescedOptions, AllreduceOptions, AllToAllOptions, BarrierOptions, BroadcastOptions,
     GatherOptions, ReduceOptions, ReduceScatterOptions, ScatterOptions,
 )  # fmt: skip
+from .init_arguments import Backend, default_pg_timeout
 from .monitored_barrier import monitored_barrier
 from .objects import (
     all_gather_object, broadcast_object_list, gather_object, recv_object_list, scatter_object_list, send_object_list,
 )  # fmt: skip
 from .point_to_point import P2POp, batch_isend_irecv, irecv, isend, recv, send
 from .reduce_op import ReduceOp
+from .rendezvous import rendezvous
 from .stores import FileStore, HashStore, PrefixStore, Store
 from .subgroups import breakpoint, new_subgroups, new_subgroups_by_enumeration, split_group
 from .tcp_store import TCPStore

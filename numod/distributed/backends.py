@@ -6,7 +6,8 @@ from typing import Any
 
 from ..device import device as Device
 from . import engine
-from .group import Backend, ProcessGroup, current, get_backend
+from .group import ProcessGroup, current, get_backend
+from .init_arguments import Backend
 from .reduce_op import BITWISE, ORDERED, ReduceOp
 
 __all__ = [

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
 import numpy as np
 
-from ..autograd import Function
+from ..autograd import Function, no_grad
 from ..core.apply import apply
 from ..core.create.creation import empty
 from ..core.tensor import Tensor
 from ..device.layout import layout
-from ..errors import name_only
 from ..ops.op import Op, Plan
 from . import collectives
 from .calls import ALL_REDUCE
@@ -20,13 +20,11 @@ from .group import ProcessGroup, default_group
 from .reduce_op import ReduceOp
 from .work import complete
 
-__all__ = ["all_gather", "all_reduce", "broadcast", "reduce_scatter"]
+__all__ = [
+    "all_gather", "all_reduce", "all_to_all", "all_to_all_single", "broadcast", "gather", "reduce", "reduce_scatter",
+    "scatter",
+]  # fmt: skip
 functional = sys.modules[__name__]  # `from numod.distributed.nn import functional`
-_INSTEAD = "use all_reduce, all_gather, broadcast or reduce_scatter, which have gradients"
-all_to_all, all_to_all_single, gather, reduce, scatter = (
-    name_only(f"distributed.nn.functional.{_name}", _INSTEAD)
-    for _name in ("all_to_all", "all_to_all_single", "gather", "reduce", "scatter")
-)
 
 
 class _AllReduceSum(Op):
@@ -90,13 +88,13 @@ class _AllGather(Function):
     @staticmethod
     def forward(ctx, tensor: Tensor, group: ProcessGroup) -> tuple:
         ctx.group = group
-        parts = [empty(tensor.shape, dtype=tensor.dtype, device=tensor.device) for _ in group.ranks]
+        parts = [_like(tensor) for _ in group.ranks]
         collectives.all_gather(parts, tensor, group)
         return tuple(parts)
 
     @staticmethod
     def backward(ctx, *grads: Tensor) -> tuple:
-        result = empty(grads[0].shape, dtype=grads[0].dtype, device=grads[0].device)
+        result = _like(grads[0])
         collectives.reduce_scatter(result, list(grads), group=ctx.group)
         return result, None
 
@@ -106,17 +104,29 @@ def all_gather(tensor: Tensor, group: ProcessGroup | None = None) -> tuple[Tenso
     return _AllGather.apply(tensor, default_group(group))
 
 
+def _like(tensor: Tensor) -> Tensor:
+    """A dense tensor of its shape, dtype and device, for a collective to write to."""
+    return empty(tensor.shape, dtype=tensor.dtype, device=tensor.device)
+
+
+def _written(outputs: Sequence[Tensor], results: Sequence[Tensor]) -> None:
+    """Write the results to the caller's tensors, which have no gradients."""
+    with no_grad():
+        for output, result in zip(outputs, results, strict=True):
+            output.copy_(result)
+
+
 class _ReduceScatter(Function):
     @staticmethod
     def forward(ctx, group: ProcessGroup, *tensors: Tensor) -> Tensor:
         ctx.group = group
-        result = empty(tensors[0].shape, dtype=tensors[0].dtype, device=tensors[0].device)
+        result = _like(tensors[0])
         collectives.reduce_scatter(result, list(tensors), group=group)
         return result
 
     @staticmethod
     def backward(ctx, g: Tensor) -> tuple:
-        parts = [empty(g.shape, dtype=g.dtype, device=g.device) for _ in ctx.group.ranks]
+        parts = [_like(g) for _ in ctx.group.ranks]
         collectives.all_gather(parts, g, ctx.group)
         return (None, *parts)
 
@@ -124,7 +134,117 @@ class _ReduceScatter(Function):
 def reduce_scatter(
     output: Tensor, input_list: list[Tensor], op: ReduceOp = ReduceOp.SUM, group: ProcessGroup | None = None
 ) -> Tensor:
-    """The sum over the ranks of the list's tensor at this rank's position; `output` only gives PyTorch's signature."""
+    """The sum over the ranks of the list's tensor at this rank's position, which is written to `output` too."""
     if op is not ReduceOp.SUM:
         raise RuntimeError(f"distributed.nn.functional.reduce_scatter: {op} has no gradient; use SUM")
-    return _ReduceScatter.apply(default_group(group), *input_list)
+    result = _ReduceScatter.apply(default_group(group), *input_list)
+    _written([output], [result])
+    return result
+
+
+class _Reduce(Function):
+    @staticmethod
+    def forward(ctx, tensor: Tensor, dst: int, group: ProcessGroup) -> Tensor:
+        ctx.dst, ctx.group = dst, group
+        result = tensor.clone()
+        collectives.reduce(result, dst, group=group)
+        return result
+
+    @staticmethod
+    def backward(ctx, g: Tensor) -> tuple:
+        return broadcast(g, ctx.dst, ctx.group), None, None
+
+
+def reduce(tensor: Tensor, dst: int, op: ReduceOp = ReduceOp.SUM, group: ProcessGroup | None = None) -> Tensor:
+    """The sum of the ranks' tensors on rank `dst`, whose gradient all ranks get. Do not use others' results."""
+    if op is not ReduceOp.SUM:
+        raise RuntimeError(f"distributed.nn.functional.reduce: {op} has no gradient; use SUM")
+    return _Reduce.apply(tensor, dst, default_group(group))
+
+
+class _Gather(Function):
+    @staticmethod
+    def forward(ctx, tensor: Tensor, dst: int, group: ProcessGroup) -> tuple:
+        ctx.dst, ctx.group = dst, group
+        parts = [_like(tensor).zero_() for _ in group.ranks]
+        collectives.gather(tensor, parts if group.ranks[group.group_rank] == dst else None, dst, group)
+        return tuple(parts)
+
+    @staticmethod
+    def backward(ctx, *grads: Tensor) -> tuple:
+        return scatter(grads, ctx.dst, ctx.group), None, None
+
+
+def gather(tensor: Tensor, dst: int = 0, group: ProcessGroup | None = None) -> tuple[Tensor, ...]:
+    """The ranks' tensors on rank `dst`, zeros on the others."""
+    return _Gather.apply(tensor, dst, default_group(group))
+
+
+class _Scatter(Function):
+    @staticmethod
+    def forward(ctx, src: int, group: ProcessGroup, *tensors: Tensor) -> Tensor:
+        ctx.src, ctx.group = src, group
+        result = _like(tensors[0])
+        collectives.scatter(result, list(tensors) if group.ranks[group.group_rank] == src else None, src, group)
+        return result
+
+    @staticmethod
+    def backward(ctx, g: Tensor) -> tuple:
+        return (None, None, *gather(g, ctx.src, ctx.group))
+
+
+def scatter(tensors: Sequence[Tensor], src: int = 0, group: ProcessGroup | None = None) -> Tensor:
+    """This rank's tensor of rank `src`'s list. Other ranks give a list of the same shapes."""
+    return _Scatter.apply(src, default_group(group), *tensors)
+
+
+class _AllToAll(Function):
+    @staticmethod
+    def forward(ctx, group: ProcessGroup, shapes: list, *tensors: Tensor) -> tuple:
+        ctx.group, ctx.shapes = group, [tensor.shape for tensor in tensors]
+        first = tensors[0]
+        results = [empty(shape, dtype=first.dtype, device=first.device) for shape in shapes]
+        collectives.all_to_all(results, list(tensors), group)
+        return tuple(results)
+
+    @staticmethod
+    def backward(ctx, *grads: Tensor) -> tuple:
+        return (None, None, *_AllToAll.apply(ctx.group, ctx.shapes, *grads))
+
+
+def all_to_all(
+    output_tensor_list: list[Tensor], input_tensor_list: list[Tensor], group: ProcessGroup | None = None
+) -> tuple[Tensor, ...]:
+    """Send tensor k of the input list to rank k. The received ones are written to the output list too."""
+    shapes = [output.shape for output in output_tensor_list]
+    results = _AllToAll.apply(default_group(group), shapes, *input_tensor_list)
+    _written(output_tensor_list, results)
+    return results
+
+
+class _AllToAllSingle(Function):
+    @staticmethod
+    def forward(
+        ctx, tensor: Tensor, shape: tuple, received: list | None, sent: list | None, group: ProcessGroup
+    ) -> Tensor:
+        ctx.shape, ctx.received, ctx.sent, ctx.group = tensor.shape, received, sent, group
+        result = empty(shape, dtype=tensor.dtype, device=tensor.device)
+        collectives.all_to_all_single(result, tensor, received, sent, group)
+        return result
+
+    @staticmethod
+    def backward(ctx, g: Tensor) -> tuple:
+        return _AllToAllSingle.apply(g, ctx.shape, ctx.sent, ctx.received, ctx.group), None, None, None, None
+
+
+def all_to_all_single(
+    output: Tensor,
+    input: Tensor,
+    output_split_sizes: list[int] | None = None,
+    input_split_sizes: list[int] | None = None,
+    group: ProcessGroup | None = None,
+) -> Tensor:
+    """Send part k of the input, by rows, to rank k. The received parts are written to `output` too."""
+    result = _AllToAllSingle.apply(input, output.shape, output_split_sizes, input_split_sizes, default_group(group))
+    _written([output], [result])
+    return result

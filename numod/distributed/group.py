@@ -6,31 +6,18 @@ import os
 import warnings
 from datetime import timedelta
 from typing import Any
-from urllib.parse import parse_qs, urlparse
 
 from . import engine
 from .board import SLOTS, Board
 from .environment import limit_threads
 from .errors import INSTALL
 from .group_calls import GroupCalls
+from .init_arguments import check_store, checked_backend, checked_timeout, requested_position
 from .rendezvous import default_store
 from .stores import PrefixStore, Store
 
 NOT_INITIALIZED = "Default process group has not been initialized, please make sure to call init_process_group."
-default_pg_timeout = timedelta(minutes=30)
 _COMMAND = "start the script by `python -m numod.distributed.run --nproc_per_node=N script.py` or `mpiexec -n N`"
-
-
-class Backend(str):
-    """The name of a backend, in lower case. Every backend of numod's is MPI."""
-
-    UNDEFINED, GLOO, NCCL, UCC, MPI, XCCL = "undefined", "gloo", "nccl", "ucc", "mpi", "xccl"
-    backend_list = ["undefined", "gloo", "nccl", "xccl", "ucc", "mpi"]
-
-    def __new__(cls, name: str) -> Backend:
-        if not isinstance(name, str):
-            raise ValueError("Backend constructor parameter must be string-ish")
-        return super().__new__(cls, name.lower())
 
 
 class ProcessGroup(GroupCalls):
@@ -168,10 +155,10 @@ def init_process_group(
     if current.world is not None:
         raise ValueError("trying to initialize the default process group twice!")
     timeout = checked_timeout(timeout)
-    backend = _checked_backend(backend)
+    backend = checked_backend(backend)
     if store is not None:
-        _check_store(store, init_method, rank, world_size)
-    asked_rank, asked_size = _asked(init_method, rank, world_size)
+        check_store(store, init_method, rank, world_size)
+    asked_rank, asked_size = requested_position(init_method, rank, world_size)
     started = engine.launched_size()
     if asked_size > started and started == 1:
         raise RuntimeError(
@@ -198,49 +185,6 @@ def init_process_group(
         current.hooked = True
         engine.abort_on_error()
         limit_threads(board.sharing)
-
-
-def _check_store(store: object, init_method: str | None, rank: int, world_size: int) -> None:
-    if not isinstance(store, Store):
-        raise TypeError(f"init_process_group: store must be a Store such as TCPStore, got {type(store).__name__}")
-    if init_method is not None:
-        raise AssertionError("Cannot specify both init_method and store.")
-    if world_size <= 0:
-        raise AssertionError("world_size must be positive if using store")
-    if rank < 0:
-        raise AssertionError("rank must be non-negative if using store")
-
-
-def checked_timeout(timeout: timedelta | None) -> timedelta:
-    """A timeout, the default one for None. Raises TypeError for other values."""
-    if not isinstance(timeout, (timedelta, type(None))):
-        raise TypeError(f"Expected timeout argument to be of type datetime.timedelta, got {timeout}")
-    return default_pg_timeout if timeout is None else timeout
-
-
-def _checked_backend(backend: str | None) -> str:
-    """The name that `get_backend` returns. Raises ValueError for one that PyTorch does not have either."""
-    names = [entry.partition(":")[2] or entry for entry in Backend(backend or "mpi").split(",")]
-    for name in names:
-        if name not in Backend.backend_list[1:]:
-            raise ValueError(f"Unknown backend type {name}; numod has 'mpi'")
-    return Backend(names[0])
-
-
-def _asked(init_method: str | None, rank: int, world_size: int) -> tuple[int, int]:
-    """The rank and the number of ranks that the caller, the URL or the environment names; -1 where none does."""
-    url = urlparse(init_method or "env://")
-    if url.scheme not in ("env", "tcp", "file"):
-        raise RuntimeError(f"No rendezvous handler for {url.scheme}://; use env://, tcp:// or file://")
-    query = {name: int(values[0]) for name, values in parse_qs(url.query).items()}
-    return tuple(
-        query.get(name, argument) if argument in (-1, None) and name in query else _from_environment(argument, name)
-        for name, argument in (("rank", rank), ("world_size", world_size))
-    )
-
-
-def _from_environment(argument: int, name: str) -> int:
-    return int(os.environ.get(name.upper(), -1)) if argument in (-1, None) else int(argument)
 
 
 def destroy_process_group(group: ProcessGroup | None = None) -> None:
@@ -284,7 +228,10 @@ def new_group(
         )
     for rank in ranks:
         if not 0 <= rank < world.size():
-            raise ValueError("The new group's rank should be within the world_size set by init_process_group")
+            raise ValueError(
+                "The new group's rank should be within the world_size set by init_process_group: "
+                f"Rank {rank} is out of range, valid ranks are 0 to {world.size() - 1}"
+            )
     number, current.group_count = current.group_count, current.group_count + 1
     if world.group_rank not in ranks:
         return GroupMember.NON_GROUP_MEMBER

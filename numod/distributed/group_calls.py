@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class CollectiveOptions:
-    """The options of all collectives; PyTorch has a class for each. Others than these attributes have no effect."""
+    """The options of all collectives; PyTorch has a class for each. Only `reduceOp` and `rootRank` have an effect."""
 
     reduceOp: ReduceOp = ReduceOp.SUM
     rootRank: int = 0

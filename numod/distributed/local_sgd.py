@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 
 from ..core.tensor import Tensor
 from ..futures import Future
-from .collectives import all_reduce_coalesced
+from .coalesced import all_reduce_coalesced
 from .comm_hooks import GradBucket, allreduce_hook
 from .group import ProcessGroup, default_group, get_world_size, is_member
 from .reduce_op import ReduceOp

@@ -22,16 +22,26 @@ from .comm_hooks import GradBucket, Hook
 from .group import ProcessGroup
 from .work import Work
 
-_UNFINISHED = (
+_FINISH_FIRST = (
     "Expected to have finished reduction in the prior iteration before starting a new one. This error indicates that "
+)
+_UNUSED = (
     "your module has parameters that were not used in producing loss. You can enable unused parameter detection by "
     "passing the keyword argument `find_unused_parameters=True` to `numod.nn.parallel.DistributedDataParallel`, and by "
-    "making sure all `forward` function outputs participate in calculating loss. "
+    "making sure all `forward` function outputs participate in calculating loss."
+)
+_NOW_UNUSED = (
+    "your training graph has changed in this iteration, e.g., one parameter is used in first iteration, but then got "
+    "unused in the second iteration. this is not compatible with static_graph set to True."
 )
 _TWICE = (
     "Expected to mark a variable ready only once. This error is caused by a parameter that is used by several backward "
     "passes of one forward call, or outside the `forward` function. Parameter at index {} has been marked as ready "
     "twice"
+)
+_NOW_USED = (
+    "Your training graph has changed in this iteration, e.g., one parameter is unused in first iteration, but then got "
+    "used in the second iteration. this is not compatible with static_graph set to True. "
 )
 
 
@@ -108,9 +118,11 @@ class Reducer:
         late = self.current
         if late is not None and late.began and any(late.waiting):
             missing = sorted(index for waiting in late.waiting for index in waiting)
+            names, rank = ", ".join(self.names[index] for index in missing), self.group.group_rank
             raise RuntimeError(
-                _UNFINISHED + f"Parameter indices which did not receive grad for rank {self.group.group_rank}: "
-                f"{' '.join(map(str, missing))} ({', '.join(self.names[index] for index in missing)})"
+                f"{_FINISH_FIRST}{_NOW_UNUSED if self.static_graph else _UNUSED}\n"
+                f"Parameter indices which did not receive grad for rank {rank}: {' '.join(map(str, missing))}\n"
+                f"Parameters which did not receive grad for rank {rank}: {names}"
             )
 
     def prepare(self, outputs: Any) -> None:
@@ -164,7 +176,7 @@ class Reducer:
             self._begin(current)
         number = self.home[index]
         if index not in current.waiting[number]:
-            raise RuntimeError(_TWICE.format(index))
+            raise RuntimeError((_NOW_USED if self.static_graph else "") + _TWICE.format(index))
         self._put(index)
         current.waiting[number].remove(index)
         self._start(current)

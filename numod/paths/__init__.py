@@ -53,7 +53,7 @@ HOMES = {  # PyTorch's path -> numod's, both below numod
         f"distributed.algorithms.ddp_comm_hooks{name}": "distributed.comm_hooks"
         for name in ("", ".default_hooks")
     },
-    "distributed.constants": "distributed.group",
+    "distributed.constants": "distributed.init_arguments",
     "distributed.algorithms.ddp_comm_hooks.powerSGD_hook": "distributed.power_sgd",
     "distributed.algorithms.ddp_comm_hooks.post_localSGD_hook": "distributed.local_sgd",
     **{

@@ -221,3 +221,43 @@ def test_gradients_of_collectives() -> None:
         x.grad = None
         (function(x) * numod.tensor([1.0, 3.0])).sum().backward()
         assert x.grad.tolist() == ([0, 0] if "broadcast" in str(function.__code__.co_names) and rank == 0 else [2, 6])
+
+
+@on_ranks()
+def test_gradients_of_collectives_with_a_root_and_of_exchanges() -> None:
+    from numod.distributed.nn import functional as collective
+
+    rank = dist.get_rank()
+    weights = [numod.tensor([1.0, 3.0]) * (k + 1) for k in range(2)]
+    a, b = (numod.tensor([1.0, 2.0]) + 10 * rank + k for k in range(2))
+    a.requires_grad_(), b.requires_grad_()
+
+    def gradients(loss: numod.Tensor) -> list[list[float]]:
+        a.grad = b.grad = None
+        loss.backward()
+        return [[] if x.grad is None else x.grad.tolist() for x in (a, b)]
+
+    total = collective.reduce(a, 1)
+    assert rank == 0 or total.tolist() == [12, 14]
+    assert gradients((total * weights[rank]).sum())[0] == [2, 6]
+    parts = collective.gather(a, 1)
+    assert [part.tolist() for part in parts] == ([[0, 0], [0, 0]], [[1, 2], [11, 12]])[rank]
+    assert gradients((parts[0] * weights[1] + parts[1] * weights[0]).sum())[0] == ([2, 6], [1, 3])[rank]
+    received = collective.scatter([a, b], 1)
+    assert received.tolist() == ([11, 12], [12, 13])[rank]
+    assert gradients((received * weights[rank]).sum()) == ([[0, 0], [0, 0]], [[1, 3], [2, 6]])[rank]
+    outputs = [numod.empty(2), numod.empty(2)]
+    results = collective.all_to_all(outputs, [a, b])
+    assert [x.tolist() for x in outputs] == [x.tolist() for x in results] == [
+        ([1, 2], [2, 3])[rank], ([11, 12], [12, 13])[rank]
+    ]  # fmt: skip
+    assert gradients((results[rank] * weights[rank]).sum()) == ([[1, 3], [0, 0]], [[0, 0], [2, 6]])[rank]
+    x = (numod.arange(3.0) + 10 * rank).requires_grad_()
+    sent, expected = ([1, 2], [0, 10]) if rank == 0 else ([1, 2], [1, 2, 11, 12])
+    output = numod.empty(len(expected))
+    result = collective.all_to_all_single(output, x, [1, 1] if rank == 0 else [2, 2], sent)
+    assert output.tolist() == result.tolist() == expected
+    (result * (rank + 1) * numod.arange(1.0, len(expected) + 1)).sum().backward()
+    assert x.grad.tolist() == ([1, 2, 4], [2, 6, 8])[rank]
+    with pytest.raises(RuntimeError, match="has no gradient; use SUM"):
+        collective.reduce(a, 0, ReduceOp.MAX)

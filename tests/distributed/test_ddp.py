@@ -161,8 +161,35 @@ def test_accumulation_and_unused_parameters() -> None:
         assert branches.module.always.weight.grad.tolist() == [[1, 1]] * 2
     branches = DistributedDataParallel(Branches())
     branches(numod.ones(1, 2)).sum().backward()
-    with pytest.raises(RuntimeError, match=r"Expected to have finished reduction in the prior iteration.*never.weight"):
+    with pytest.raises(RuntimeError, match=r"Expected to have finished reduction in the prior iteration") as caught:
         branches(numod.ones(1, 2))
+    late = "" if rank else "sometimes.weight, sometimes.bias, "
+    assert f"Parameters which did not receive grad for rank {rank}: {late}never.weight, never" in str(caught.value)
+
+
+@on_ranks()
+def test_a_static_graph_stays_as_it_was() -> None:
+    class Chosen(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.second = nn.Linear(2, 1), nn.Linear(2, 1)
+
+        def forward(self, x, takes_first):
+            return (self.first if takes_first else self.second)(x)
+
+    model = DistributedDataParallel(Chosen())
+    model._set_static_graph()
+    model(numod.ones(1, 2), True).sum().backward()
+    with pytest.raises(RuntimeError, match="should be called before training loop starts"):
+        model._set_static_graph()
+    with pytest.raises(
+        RuntimeError, match="Your training graph has changed in this iteration, e.g., one parameter is un"
+    ):
+        model(numod.ones(1, 2), False).sum().backward()
+    with pytest.raises(
+        RuntimeError, match="that your training graph has changed in this iteration, e.g., one parameter"
+    ):
+        model(numod.ones(1, 2), True)
 
 
 @on_ranks()
@@ -216,7 +243,8 @@ def test_join_lets_ranks_have_different_numbers_of_batches() -> None:
             (whole(images[k]).square().mean() * (1 if k < 2 else factor)).backward()
             plain.step()
         assert difference(trained.module, whole) < 1e-12
-    with pytest.raises(RuntimeError, match="at least one rank that exhausted inputs"):
+    message = ("Rank 0 exhausted all inputs", "at least one rank that exhausted inputs")[dist.get_rank()]
+    with pytest.raises(RuntimeError, match=message):
         with trained.join(throw_on_early_termination=True):
             for k in range(1 + dist.get_rank()):
                 trained(images[k]).sum().backward()

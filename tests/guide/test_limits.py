@@ -457,12 +457,6 @@ def _() -> None:
         assert layers[0].weight.grad.tolist() == [[2, 2], [2, 2]] and layers[1].weight.grad is None
 
 
-@row("collectives as methods of a process group (`group.allreduce`)")
-def _() -> None:
-    with one_rank() as group:
-        assert not hasattr(group, "allreduce")
-
-
 @row("a rank that calls `os._exit(0)`")
 def _() -> None:
     pytest.importorskip("mpi4py", reason='needs MPI: pip install -e ".[mpi]"')

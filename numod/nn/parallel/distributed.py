@@ -358,7 +358,9 @@ class DistributedDataParallel(Module):
             if not active:
                 break
             if self._joining.raises:
-                raise RuntimeError("Detected at least one rank that exhausted inputs. Throwing across all ranks.")
+                raise RuntimeError(
+                    f"Rank {self.process_group.ranks[self.process_group.group_rank]} exhausted all inputs."
+                )
             last = source
             if syncs and self.broadcast_buffers and (buffers := self._buffers_to_share()):
                 self._synchronize(buffers, source)
