@@ -114,7 +114,7 @@ class ExportedProgram:
                 name: tensor if id(tensor._storage) in storages else _with_copied_memory(tensor, copies)
                 for name, tensor in dynamic.tensors.items()
             }
-            dynamic = Dynamic(dynamic.symbols, dynamic.shapes, dynamic.template, tensors)
+            dynamic = Dynamic(dynamic.symbols, dynamic.shapes, dynamic.template, tensors, dynamic.recorded)
             dynamic = dynamic.mapped(
                 partial(with_constants, variable={*names} | dynamic.values_by_size()), dynamic.general_points()
             )
@@ -306,7 +306,7 @@ def _dynamic(text: Any, program: Program, tensors: dict[str, Tensor]) -> Dynamic
             raise ValueError("its dynamic dimensions are invalid")
         symbols.append(Symbol(name, low, high, size))
     shapes = [[terms_of(terms, len(symbols)) for terms in shape] for shape in about["shapes"]]
-    dynamic = Dynamic(symbols, shapes, about["template"], tensors)
+    dynamic = Dynamic(symbols, shapes, about["template"], tensors, recorded=False)
     example_sizes = tuple([symbol.size for symbol in symbols])
     examples = [program.layouts[value].shape for value in program.inputs]
     if dynamic.sizes_of(examples, [*map(str, range(len(examples)))]) != example_sizes or str(
