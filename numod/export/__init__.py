@@ -4,9 +4,10 @@ neither Python nor a library (`aot_compile`).
 **How it works.** `capture` traces a module or function to a recorded program of `graph/`; with dynamic dimensions
 (`dimensions`) it does so at several sizes, of which `sizes` makes a program with expressions (`polynomial`).
 `ahead_of_time` describes the program's C interface (`interface`, `job`) and compiles it in a process per
-target (`worker`, `module`, and `variants` for dynamic dimensions). Fourier transforms become products (`fourier`). The
-program is optimised and lowered as for `numod.compile`, with the target's vector registers; its kernels become one
-function over addresses (`link`), which Numba and llvmlite compile to an object file (`device.ahead`). `entry` adds the
+target (`worker`, `module`, and for dynamic dimensions `between`, `variants`). Fourier transforms become products
+(`fourier`). The program is optimised and lowered as for `numod.compile`, with the target's vector registers; its
+kernels become one function over addresses (`link`), which Numba and llvmlite compile to an object file
+(`device.ahead`). `entry` adds the
 functions that C calls. `targets` has a row per target, `header` writes the C files beside the objects,
 `native` is NAME.py (`loader`), `browser` writes the page, `libraries` makes shared libraries of them.
 """

@@ -40,6 +40,11 @@ class Dim:
         self.name, self.min, self.max = name, 0 if min is None else min, max
         assert max is None or self.min < max, f"Cannot create Dim with inconsistent min={self.min}, max={max}"
 
+    @property
+    def __name__(self) -> str:
+        """The name, as PyTorch's dimensions have it."""
+        return self.name
+
     def __repr__(self) -> str:
         low = [f"min={self.min}"] if self.min else []
         high = [] if self.max is None else [f"max={self.max}"]
@@ -83,9 +88,9 @@ class DerivedDim:
         return self + -number
 
 
-def dims(names: str, *, min: int | None = None, max: int | None = None) -> tuple[Dim, ...]:
-    """Several dimensions: `dims("batch sequence")`."""
-    return tuple([Dim(name, min=min, max=max) for name in names.split()])
+def dims(*names: str, min: int | None = None, max: int | None = None) -> tuple[Dim, ...]:
+    """Several dimensions: `dims("batch", "sequence")`, or `dims("batch sequence")`."""
+    return tuple([Dim(name, min=min, max=max) for words in names for name in words.split()])
 
 
 @dataclass

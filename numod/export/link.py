@@ -9,21 +9,26 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ..graph.backend.link import Linker
+from ..graph.backend.link import Linker, is_apart, key_of_kernel
 from ..graph.backend.lower import Buffer, Call, CheckCall, Integer, Number
 from ..kernel import bind
+from ..kernel.bind import Unbuilt
 
 _OFFSETS = (1 << 63) - 1  # a generator's offset wraps at 2 ** 63
 
 
 @dataclass(frozen=True)
 class Main:
-    """Source of a function `kernel(*names)` over addresses, its constant array, and the functions that it calls."""
+    """Source of a function `kernel(*names)` over addresses, its constant array, and the functions that it calls.
+
+    `apart`: those of the functions that are not specialised for a call.
+    """
 
     text: str
     names: tuple[str, ...]
     table: tuple[int, ...]
     functions: tuple[str, ...]
+    apart: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -71,13 +76,14 @@ class MainLinker(Linker):
         if self.stream is not None:
             head += f"    stream = view_int64(weights + {self.stream.offset}, 2)\n"
         lines += self._advance()
-        backend = next(call.kernel.device.backend for call in calls if isinstance(call, Call))
-        return Main(
-            bind.headed(self._text(order, head, lines), backend),
-            tuple(order),
-            tuple(self.slots),
-            tuple(self.functions.values()),
-        )
+        kernels = [call.kernel for call in calls if isinstance(call, Call)]
+        return self.written(self._text(order, head, lines), order, self.slots, kernels)
+
+    def written(self, text: str, order: Sequence[str], table: Sequence[int], kernels: Sequence[Unbuilt]) -> Main:
+        """The main function with this text, which calls the kernels."""
+        apart = dict.fromkeys(self.functions[key_of_kernel(kernel)] for kernel in kernels if is_apart(kernel))
+        text = bind.headed(text, kernels[0].device.backend)
+        return Main(text, tuple(order), tuple(table), tuple(self.functions.values()), tuple(apart))
 
     def _advance(self) -> list[str]:
         """The statement that advances the random offset after a run."""

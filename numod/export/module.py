@@ -17,7 +17,7 @@ from ..graph.backend import memory_plan, schedule
 from ..graph.backend.lower import Buffer, Call, CheckCall, Lowered, lower
 from ..graph.passes.pipeline import optimise
 from ..graph.ir.program import Program, Value
-from ..graph.backend.section import small
+from ..graph.backend.section import is_linked
 from ..kernel import build
 from .entry import Data, Entry
 from .interface import STREAM, Arena, Interface
@@ -88,8 +88,15 @@ class Planned:
 
 
 def planned(program: Program, stream: tuple[int, int] = (0, 0)) -> Planned:
-    """The program, lowered for the machine of `target.compile_for`. `stream`: seed and offset of its first draw."""
-    program, _ = optimise(program)
+    """The program, optimised and lowered for the machine of `target.compile_for`.
+
+    `stream`: seed and offset of its first draw.
+    """
+    return planned_as_it_is(optimise(program)[0], stream)
+
+
+def planned_as_it_is(program: Program, stream: tuple[int, int] = (0, 0)) -> Planned:
+    """As `planned`, for a program that is optimised."""
     lowered = lower(program)
     lowered.calls = schedule.checks_first(lowered.calls, program.shared)
     outputs = []
@@ -188,9 +195,9 @@ def compiled(
     else:
         arena, main = Arena(variants.fixed, variants.unit), variants.main(_names, offsets, arguments, apart)
     function = build.function(Device("cpu").backend, f"numod_{interface.name}", main.text)
-    # larger programs run kernel by kernel in Python, with kernels for any size; use these for equal rounding
-    alone = variants is None and (size or small(plan.lowered.calls))
-    generic = () if alone else main.functions
+    # programs that are not linked run kernel by kernel in Python, with kernels for any size: equal rounding needs these
+    alone = variants is None and (size or is_linked(plan.lowered.calls))
+    generic = main.apart if alone else main.functions
     translated = ahead.translated(function, ", ".join(["int64"] * len(arguments)), build.FAST_POINTWISE, generic)
     embedded = interface.weights if interface.embedded and not kernel else ()
     block = b"".join(_bytes(weights[weight.name]) for weight in embedded)

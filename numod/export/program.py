@@ -6,10 +6,10 @@ import copy
 import json
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from threading import Lock
-from typing import Any
+from typing import Any, BinaryIO
 
 from ..core.tensor import Tensor, wrap
 from ..device.layout import layout
@@ -22,6 +22,7 @@ from ..nn import Module, Parameter
 from ..serialization.program import read_program, save_program
 from . import state_file
 from .dimensions import Symbol
+from .signature import Signature, signature_of
 from .sizes import Dynamic, GuardFailed, terms_of
 
 VERSION = 2  # of the file format
@@ -63,6 +64,29 @@ class ExportedProgram:
     def state_dict(self) -> dict[str, Tensor]:
         """Parameters and buffers by name."""
         return {name: self.program.held[value] for value, name in self.names.items()}
+
+    @property
+    def constants(self) -> dict[str, Tensor]:
+        """The tensors that are neither parameters nor buffers, by number."""
+        unnamed = [tensor for value, tensor in self.program.held.items() if value not in self.names]
+        return {f"constant{k}": tensor for k, tensor in enumerate(unnamed)}
+
+    @property
+    def graph_signature(self) -> Signature:
+        """What the program's inputs and held tensors stand for."""
+        return signature_of(self)
+
+    def buffers(self) -> list[Tensor]:
+        """The buffers."""
+        return [tensor for _, tensor in self.named_buffers()]
+
+    def named_buffers(self) -> list[tuple[str, Tensor]]:
+        """The buffers with their names."""
+        return [(name, tensor) for name, tensor in self.state_dict.items() if name not in self.parameter_names]
+
+    def run_decompositions(self, decomp_table: Any = None) -> ExportedProgram:
+        """The program itself: it is recorded in numod's own ops, which have no decompositions."""
+        return self
 
     def parameters(self) -> list[Tensor]:
         """The parameters."""
@@ -114,7 +138,7 @@ class ExportedProgram:
                 name: tensor if id(tensor._storage) in storages else _with_copied_memory(tensor, copies)
                 for name, tensor in dynamic.tensors.items()
             }
-            dynamic = Dynamic(dynamic.symbols, dynamic.shapes, dynamic.template, tensors)
+            dynamic = Dynamic(dynamic.symbols, dynamic.shapes, dynamic.template, tensors, dynamic.recorded)
             dynamic = dynamic.mapped(
                 partial(with_constants, variable={*names} | dynamic.values_by_size()), dynamic.general_points()
             )
@@ -272,8 +296,18 @@ def _put(module: Module, name: str, tensor: Tensor, is_parameter: bool) -> None:
         module.register_buffer(last, tensor)
 
 
-def save(ep: ExportedProgram, f: str | os.PathLike, **options: Any) -> None:
-    """Write an exported program to a file. Raises ValueError that lists all steps that cannot be saved."""
+def save(
+    ep: ExportedProgram,
+    f: str | os.PathLike | BinaryIO,
+    *,
+    extra_files: Mapping[str, str | bytes] | None = None,
+    opset_version: Any = None,
+    pickle_protocol: int = 2,
+) -> None:
+    """Write an exported program to a file. Raises ValueError that lists all steps that cannot be saved.
+
+    `extra_files`: texts by name, which `load` reads. PyTorch's other options have no effect.
+    """
     if not isinstance(ep, ExportedProgram):
         raise TypeError(
             f"The 'ep' parameter must be an instance of 'ExportedProgram', got '{type(ep).__name__}' instead."
@@ -282,8 +316,23 @@ def save(ep: ExportedProgram, f: str | os.PathLike, **options: Any) -> None:
         "version": VERSION, "title": ep.title, "spec": ep.spec, "inputs": list(ep.input_names),
         "names": [[value, name] for value, name in ep.names.items()],
         "parameters": list(ep.parameter_names), "state": json.dumps(ep.state), "dynamic": json.dumps(_of(ep.dynamic)),
+        "extra": json.dumps({name: _text_of(content) for name, content in (extra_files or {}).items()}),
     }  # fmt: skip
     save_program(ep.program, f, about, {f"{_EXAMPLE}{k}": example for k, example in enumerate(ep.examples)})
+
+
+def _text_of(content: str | bytes) -> str:
+    """A character for each byte."""
+    return (content.encode() if isinstance(content, str) else bytes(content)).decode("latin-1")
+
+
+def _read_extra(about: Any, extra_files: dict[str, Any] | None) -> None:
+    """Fill in the contents, as bytes, of those extra files that the dict names and the file has."""
+    stored = json.loads(about.get("extra", "{}")) if extra_files else {}
+    if type(stored) is not dict or any(type(text) is not str for text in stored.values()):
+        raise ValueError("its extra files are invalid")
+    for name in [name for name in extra_files or () if name in stored]:
+        extra_files[name] = stored[name].encode("latin-1")
 
 
 def _of(dynamic: Dynamic | None) -> Any:
@@ -306,7 +355,7 @@ def _dynamic(text: Any, program: Program, tensors: dict[str, Tensor]) -> Dynamic
             raise ValueError("its dynamic dimensions are invalid")
         symbols.append(Symbol(name, low, high, size))
     shapes = [[terms_of(terms, len(symbols)) for terms in shape] for shape in about["shapes"]]
-    dynamic = Dynamic(symbols, shapes, about["template"], tensors)
+    dynamic = Dynamic(symbols, shapes, about["template"], tensors, recorded=False)
     example_sizes = tuple([symbol.size for symbol in symbols])
     examples = [program.layouts[value].shape for value in program.inputs]
     if dynamic.sizes_of(examples, [*map(str, range(len(examples)))]) != example_sizes or str(
@@ -316,14 +365,27 @@ def _dynamic(text: Any, program: Program, tensors: dict[str, Tensor]) -> Dynamic
     return dynamic
 
 
-def load(f: str | os.PathLike) -> ExportedProgram:
+def load(
+    f: str | os.PathLike | BinaryIO, *, extra_files: dict[str, Any] | None = None, expected_opset_version: Any = None
+) -> ExportedProgram:
     """The exported program in a file.
 
-    Files contain no code, and their content is checked. Raises ValueError for any other file.
+    Files contain no code, and their content is checked. Raises ValueError for any other file. `extra_files`: a dict by
+    name, whose values become the texts that were saved under these names.
     """
+    exported = load_with_extra(f, extra_files)
+    for name, content in (extra_files or {}).items():
+        extra_files[name] = content.decode() if isinstance(content, bytes) else content
+    return exported
+
+
+def load_with_extra(f: str | os.PathLike | BinaryIO, extra_files: dict[str, Any] | None) -> ExportedProgram:
+    """As `load`, with the content of extra files as bytes."""
     program, about, tensors = read_program(f)
     try:
-        return _loaded(program, about, tensors)
+        exported = _loaded(program, about, tensors)
+        _read_extra(about, extra_files)
+        return exported
     except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as problem:
         raise ValueError(f"load: {f} is not an exported program, or damaged: {problem}") from problem
 

@@ -1,4 +1,4 @@
-"""`numod.jit` on top of exported programs: `trace`, `script`, `save`, `load`, `freeze`.
+"""`numod.jit` on top of exported programs: `trace`, `script`, `save`, `load`, `freeze`, `optimize_for_inference`.
 
 A saved module runs in a process that does not have its class.
 """
@@ -6,22 +6,26 @@ A saved module runs in a process that does not have its class.
 from __future__ import annotations
 
 import functools
+import io
 import os
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from types import FunctionType
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 from ..autograd import is_grad_enabled
 from ..core.listeners import listeners
 from ..core.tensor import Tensor
+from ..graph.ir.program import Program
 from ..nn import Module
 from ..serialization import CheckpointError, load_metadata
 from ..serialization import load as load_checkpoint
 from ..serialization.program import KEY
 from .capture import export
-from .program import ExportedModule, ExportedProgram, load as load_program, save as save_program
+from .program import ExportedModule, ExportedProgram, load_with_extra, save as save_program
 
 Scripted = TypeVar("Scripted")
+_tracing: ContextVar[bool] = ContextVar("tracing", default=False)
 _EXAMPLES = "_scripted_with"  # attribute: the arguments of a scripted module's first call
 
 
@@ -70,9 +74,36 @@ class TracedModule(ExportedModule, ScriptModule):
             tensor.shape == layout.shape and tensor.dtype is layout.dtype for tensor, layout in zip(tensors, layouts)
         )
 
-    def save(self, f: str | os.PathLike) -> None:
+    @property
+    def inlined_graph(self) -> Program:
+        """The program."""
+        return self.graph
+
+    def __deepcopy__(self, memo: dict) -> TracedModule:
+        """A copy of the original, captured again; of a loaded module, of its program."""
+        import copy
+
+        if self._original is None:
+            function, arguments = self._exported.__reduce__()
+            return TracedModule(function(*arguments))
+        original = copy.deepcopy(self._original, memo)
+        args, kwargs = self._exported.example_inputs
+        return TracedModule(export(original, args, kwargs), original)
+
+    @property
+    def original_name(self) -> str:
+        """The name of the class or function that was captured."""
+        return self._exported.title
+
+    def save(self, f: str | os.PathLike, _extra_files: Mapping[str, str | bytes] | None = None) -> None:
         """Write the program to a file, for `numod.jit.load`."""
-        save_program(self._exported, f)
+        save_program(self._exported, f, extra_files=_extra_files)
+
+    def save_to_buffer(self, _extra_files: Mapping[str, str | bytes] | None = None) -> bytes:
+        """The file's bytes."""
+        file = io.BytesIO()
+        self.save(file, _extra_files)
+        return file.getvalue()
 
 
 def trace(
@@ -94,7 +125,16 @@ def trace(
         () if example_inputs is None else example_inputs if isinstance(example_inputs, tuple) else (example_inputs,)
     )
     inputs = tuple(example_inputs) if isinstance(example_inputs, list) else inputs
-    return TracedModule(export(func, inputs, example_kwarg_inputs), func)
+    token = _tracing.set(True)
+    try:
+        return TracedModule(export(func, inputs, example_kwarg_inputs), func)
+    finally:
+        _tracing.reset(token)
+
+
+def is_tracing() -> bool:
+    """Whether `trace` runs the calling function."""
+    return _tracing.get()
 
 
 def script(
@@ -159,7 +199,8 @@ def _scripted(module: Module) -> Module:
     """The module with `save`, `graph` and `code`: an instance of a derived class that shares its attributes."""
     base = type(module)
     members = {
-        "save": lambda self, f: save(self, f),
+        "save": lambda self, f, _extra_files=None: save(self, f, _extra_files),
+        "original_name": base.__name__,
         "graph": property(lambda self: _captured(self).program),
         "code": property(lambda self: str(_captured(self).program)),
         "_unscripted": base, "__module__": base.__module__, "__qualname__": base.__qualname__, "__doc__": base.__doc__,
@@ -201,26 +242,37 @@ def _captured(module: Module | FunctionType) -> ExportedProgram:
     return export(_plain(module) if hasattr(type(module), "_unscripted") else module, *examples)
 
 
-def save(m: Any, f: str | os.PathLike, _extra_files: Any = None) -> None:
-    """Write a traced or scripted module to a file.
+def save(m: Any, f: str | os.PathLike | BinaryIO, _extra_files: Mapping[str, str | bytes] | None = None) -> None:
+    """Write a traced or scripted module to a file. `_extra_files`: texts or bytes by name, which `load` reads.
 
     Raises RuntimeError for a scripted module that was never called, TypeError for other objects.
     """
     scripted = hasattr(type(m), "_unscripted") or (isinstance(m, FunctionType) and hasattr(m, _EXAMPLES))
     if not isinstance(m, ExportedModule) and not scripted:
         raise TypeError(f"jit.save: expected a module from trace or script, got {type(m).__name__}")
-    save_program(_captured(m), f)
+    save_program(_captured(m), f, extra_files=_extra_files)
 
 
 def load(
-    f: str | os.PathLike, map_location: Any = None, _extra_files: Any = None, _restore_shapes: bool = False
+    f: str | os.PathLike | BinaryIO,
+    map_location: Any = None,
+    _extra_files: dict[str, Any] | None = None,
+    _restore_shapes: bool = False,
 ) -> Any:
-    """The module in a file written by `save`, or a checkpoint's content. Files contain no code."""
+    """The module in a file written by `save`, or a checkpoint's content. Files contain no code.
+
+    `_extra_files`: a dict by name, whose values become the bytes that were saved under these names.
+    """
+    start = None if isinstance(f, (str, os.PathLike)) else f.tell()
     try:
         is_program = KEY in load_metadata(f)
     except CheckpointError:
         is_program = False
-    return TracedModule(load_program(f)) if is_program else load_checkpoint(f, map_location=map_location)
+    if start is not None:
+        f.seek(start)
+    if not is_program:
+        return load_checkpoint(f, map_location=map_location)
+    return TracedModule(load_with_extra(f, _extra_files))
 
 
 def freeze(mod: Any, preserved_attrs: Any = None, optimize_numerics: bool = True) -> Any:
@@ -238,3 +290,8 @@ def freeze(mod: Any, preserved_attrs: Any = None, optimize_numerics: bool = True
     if not is_scripted and not isinstance(mod, TracedModule):
         return mod
     return TracedModule(_captured(mod).frozen(preserved_attrs or ()))
+
+
+def optimize_for_inference(mod: Any, other_methods: Any = None) -> Any:
+    """As `freeze`, of which it is all. `other_methods`: attributes to preserve."""
+    return freeze(mod, other_methods)

@@ -59,7 +59,8 @@ class Dynamic:
     """A program for all sizes of its symbols.
 
     `shapes`: each input's sizes as polynomials of the symbols. `template`: the program in its file format, with
-    expressions in place of numbers. `tensors`: the held tensors, by their names in the template.
+    expressions in place of numbers. `tensors`: the held tensors, by their names in the template. `recorded`: whether
+    this process recorded it; a file's may be invalid at some sizes.
     """
 
     def __init__(
@@ -68,7 +69,9 @@ class Dynamic:
         shapes: Sequence[Sequence[Terms]],
         template: Any,
         tensors: dict[str, Tensor],
+        recorded: bool = True,
     ) -> None:
+        self.recorded = recorded
         self.symbols, self.shapes = tuple(symbols), tuple([tuple(shape) for shape in shapes])
         self.template, self.tensors = template, tensors
         self._programs: dict[tuple[int, ...], Program] = {}
@@ -88,6 +91,20 @@ class Dynamic:
                     self._programs.pop(next(iter(self._programs)))
                 cached = self._programs[sizes] = program_of(filled_in(self.template, sizes), self.tensors)
         return cached
+
+    def points(self) -> list[tuple[int, ...]]:
+        """All combinations of sizes, if all have a maximum."""
+        return [*product(*[range(symbol.low, symbol.high + 1) for symbol in self.symbols])]
+
+    def invalid_sizes(self) -> list[str]:
+        """A line for the first size for which a file's program is not well-formed, if there is one."""
+        for point in [] if self.recorded else self.points():
+            try:
+                self.program(point)
+            except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as problem:
+                sizes = ", ".join(f"{name} = {size}" for name, size in zip(self.names, point))
+                return [f"with {sizes}, the program in the file is damaged: {problem}"]
+        return []
 
     def sizes_of(self, shapes: Sequence[Sequence[int]], names: Sequence[str]) -> tuple[int, ...]:
         """The symbols' sizes for inputs of these shapes. Raises GuardFailed, with the constraint, for a misfit."""
@@ -125,7 +142,7 @@ class Dynamic:
         points = points or self.few_points()
         parts = [described(transform(self.program(point))) for point in points]
         template = Template([*self.symbols], points).of([fields for fields, _ in parts])
-        return Dynamic(self.symbols, self.shapes, template, parts[0][1])
+        return Dynamic(self.symbols, self.shapes, template, parts[0][1], self.recorded)
 
     def general_points(self) -> list[tuple[int, ...]]:
         """Sizes, possibly beyond the ranges, that suffice to fit polynomials; none is 1, which passes treat apart.

@@ -1,4 +1,4 @@
-"""Native code for many sizes: the program is planned for every size in the ranges of its dynamic dimensions.
+"""Native code for many sizes: kernels are chosen for every size in the ranges of the dynamic dimensions.
 
 Sizes whose plans call the same kernels form one variant. Each integer of its calls is a constant, a polynomial of the
 sizes or, if it depends on choices such as the number of blocks, a column of a constant table with a row per size.
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 from math import prod
 from typing import Any
 
@@ -18,10 +17,10 @@ from ..graph.backend import memory_plan
 from ..graph.backend.link import _plain
 from ..graph.backend.lower import Buffer, Call, Integer, Loaded, Number, Span, CheckCall
 from ..graph.ir.repetition import key_of_call
-from ..kernel import bind
 from . import polynomial
+from .between import optimised
 from .link import MainLinker, Main, Stream
-from .module import Planned, planned
+from .module import Planned, planned_as_it_is
 from .sizes import Dynamic
 
 MAX_SIZES = 1024  # for which a program is planned
@@ -73,11 +72,6 @@ def sized(text: str) -> Sized:
     return size
 
 
-def points_of(dynamic: Dynamic) -> list[tuple[int, ...]]:
-    """All combinations of sizes, in the order of the table's rows."""
-    return [*product(*[range(symbol.low, symbol.high + 1) for symbol in dynamic.symbols])]
-
-
 def unbounded(dynamic: Dynamic | None) -> list[str]:
     """A line for each reason why native code cannot be planned for all sizes."""
     if dynamic is None:
@@ -92,7 +86,7 @@ def unbounded(dynamic: Dynamic | None) -> list[str]:
     count = prod(symbol.high - symbol.low + 1 for symbol in dynamic.symbols)
     ranges = ", ".join(f"{symbol.name} from {symbol.low} to {symbol.high}" for symbol in dynamic.symbols)
     too_many = f"there are {count} sizes ({ranges}), and native code is planned for each; at most {MAX_SIZES} can be"
-    return [] if count <= MAX_SIZES else [f"{too_many}: give a lower max="]
+    return dynamic.invalid_sizes() if count <= MAX_SIZES else [f"{too_many}: give a lower max="]
 
 
 @dataclass(frozen=True)
@@ -110,13 +104,13 @@ class Variants:
     """The variants of a program, and the table that they read."""
 
     def __init__(self, dynamic: Dynamic, stream: tuple[int, int], alignment: int) -> None:
-        self.dynamic, self.points, self.alignment = dynamic, points_of(dynamic), alignment
+        self.dynamic, self.points, self.alignment = dynamic, dynamic.points(), alignment
         self.names = [f"size{k}" for k in range(len(dynamic.symbols))]  # in the generated source
         self.known = {id(tensor._storage) for tensor in dynamic.tensors.values()}
         self.columns: dict[tuple, int] = {}
         groups: dict[Hashable, list[tuple[int, Planned]]] = {}
-        for row, point in enumerate(self.points):
-            plan = planned(dynamic.program(point), stream)
+        for row, program in enumerate(optimised(dynamic.program, self.points)):
+            plan = planned_as_it_is(program, stream)
             groups.setdefault(self._key(plan), []).append((row, plan))
         self.variants = [self._merged(members) for members in groups.values()]
         if len(self.variants) > 1:  # a table column with each size's variant number
@@ -146,7 +140,7 @@ class Variants:
         def buffer_key(buffer: Buffer) -> Hashable:
             number = numbers.setdefault(buffer, len(numbers))
             if buffer.kind != "held":
-                return buffer.kind, buffer.number, buffer.storage.name, number
+                return buffer.kind, buffer.number, buffer.storage, number
             storage = buffer.tensor._storage
             if id(storage) in self.known:
                 return id(storage)
@@ -275,9 +269,8 @@ class Variants:
             lines += [f"    if table[{self.choice} + row] == {number}:"] if several else []
             body = linker.body(variant, names(variant.plan, variant.places), offsets(variant.plan))
             lines += ["    " + line for line in body] if several else body
-        backend = next(call.kernel.device.backend for call in variant.plan.lowered.calls if isinstance(call, Call))
-        text = linker.whole(order, lines)
-        return Main(bind.headed(text, backend), tuple(order), self.table, tuple(linker.functions.values()))
+        calls = [call for variant in self.variants for call in variant.plan.lowered.calls if isinstance(call, Call)]
+        return linker.written(linker.whole(order, lines), order, self.table, [call.kernel for call in calls])
 
     def _row(self) -> str:
         text = "0"

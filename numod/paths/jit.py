@@ -6,13 +6,16 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Any, Dict, Final, List, Optional, Tuple, TypeVar, overload  # noqa: F401, UP035
 
-from ..export.script import ScriptFunction, ScriptModule, freeze, load, save, script, trace
+from ..export.script import ScriptFunction, ScriptModule, freeze, is_tracing, load, optimize_for_inference
+from ..export.script import save, script, trace
 from ..futures import Future
 
 __all__ = [
     "Final", "Attribute", "ScriptFunction", "ScriptModule", "TracerWarning", "annotate", "export", "fork", "freeze",
-    "ignore", "interface", "is_scripting", "is_tracing", "isinstance", "load", "optimized_execution", "save", "script",
-    "script_if_tracing", "script_method", "trace", "unused", "wait",
+    "ignore", "interface", "is_scripting", "is_tracing", "isinstance", "load", "optimize_for_inference",
+    "optimized_execution", "save", "script",
+    "script_if_tracing", "script_method", "set_fusion_strategy", "strict_fusion", "enable_onednn_fusion",
+    "onednn_fusion_enabled", "trace", "unused", "wait",
 ]  # fmt: skip
 _isinstance = isinstance
 # PyTorch's classes of what `script`, `trace` and `load` return, for `isinstance`
@@ -71,11 +74,6 @@ def is_scripting() -> bool:
     return False
 
 
-def is_tracing() -> bool:
-    """False, since a recorded function runs like any other."""
-    return False
-
-
 def _fork(func: Callable, *args: Any, **kwargs: Any) -> Future:
     """A Future with the result of `func(*args, **kwargs)`, which runs immediately, as in PyTorch outside scripts."""
     future: Future = Future()
@@ -110,3 +108,22 @@ def isinstance(obj: Any, target_type: Any) -> bool:
 def optimized_execution(should_optimize: bool) -> Any:
     """A context without effect."""
     return nullcontext(should_optimize)
+
+
+def set_fusion_strategy(strategy: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
+    """No effect: numod fuses by its own rules. Returns an empty list."""
+    return []
+
+
+def enable_onednn_fusion(enabled: bool) -> None:
+    """No effect: numod has no oneDNN."""
+
+
+def onednn_fusion_enabled() -> bool:
+    """False."""
+    return False
+
+
+def strict_fusion() -> Any:
+    """A context without effect."""
+    return nullcontext()

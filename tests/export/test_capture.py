@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
 import sys
@@ -200,3 +201,39 @@ def test_other_sizes_and_other_files_say_what_to_do(tmp_path: Path) -> None:
         archive.writestr("data.pkl", b"")
     with pytest.raises(RuntimeError, match="it is a zip archive, as torch.save and PyTorch's exporters write"):
         load(tmp_path / "net.pt2")
+
+
+def test_the_signature_names_what_values_stand_for() -> None:
+    class Counter(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer, self.table = nn.Linear(2, 3), torch.arange(3.0)
+            self.register_buffer("calls", torch.zeros(()))
+            self.register_buffer("shift", torch.ones(3))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.calls += 1
+            return self.layer(x) + self.shift + self.table
+
+    program = torch.export.export(Counter(), (torch.ones(1, 2),))
+    signature = program.graph_signature
+    assert signature.parameters == ("layer.weight", "layer.bias")
+    assert {*signature.buffers} == {"calls", "shift"} == {name for name, _ in program.named_buffers()}
+    assert signature.user_inputs == ("x",) and len(signature.user_outputs) == 1
+    assert [*signature.buffers_to_mutate.values()] == ["calls"]
+    assert all(value in str(program.graph) for value in signature.inputs_to_parameters)
+    assert [tensor.tolist() for tensor in program.constants.values()] == [[0.0, 1.0, 2.0]]
+    assert program.run_decompositions({}) is program
+
+
+def test_extra_files_are_texts() -> None:
+    file = io.BytesIO()
+    torch.export.save(torch.export.export(nn.ReLU(), (torch.ones(2),)), file, extra_files={"note": "größer"})
+    file.seek(0)
+    extra = {"note": "", "absent": ""}
+    torch.export.load(file, extra_files=extra)
+    assert extra == {"note": "größer", "absent": ""}
+
+
+def test_dims_by_words_or_one_by_one() -> None:
+    assert [dim.__name__ for dim in torch.export.dims("a", "b c", max=4)] == ["a", "b", "c"]

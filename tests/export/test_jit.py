@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import io
 import json
 import subprocess
 import sys
@@ -172,3 +173,41 @@ def test_freezing_leaves_constants_that_depend_on_a_dynamic_size() -> None:
     frozen = torch.export.export(masked, (torch.zeros(2, 3),), dynamic_shapes=({0: rows},)).frozen()
     assert [step.op.name for step in frozen.graph.steps].count("cumsum") == 1
     assert torch.equal(frozen.module()(torch.zeros(4, 3)), masked(torch.zeros(4, 3)))
+
+
+def test_file_objects_and_extra_files() -> None:
+    file, x = io.BytesIO(b"head"), torch.ones(2, 4)
+    file.seek(4)
+    traced = torch.jit.trace(Net().eval(), x)
+    torch.jit.save(traced, file, _extra_files={"labels": "a, b", "raw": b"\xff\0"})
+    file.seek(4)
+    extra = {"labels": "", "raw": "", "absent": ""}
+    loaded = torch.jit.load(file, map_location="cpu", _extra_files=extra)
+    assert torch.equal(loaded(x), traced(x))
+    assert extra == {"labels": b"a, b", "raw": b"\xff\0", "absent": ""}
+    assert torch.jit.load(io.BytesIO(traced.save_to_buffer())).original_name == "Net"
+
+
+def test_a_function_knows_that_it_is_traced() -> None:
+    seen = []
+    torch.jit.trace(lambda x: seen.append(torch.jit.is_tracing()) or x + 1, torch.ones(2))
+    assert seen == [True] and not torch.jit.is_tracing()
+
+
+def test_a_copy_of_a_traced_module_has_its_own_weights() -> None:
+    x = torch.ones(2, 4)
+    for traced in (
+        torch.jit.trace(Net().eval(), x),
+        torch.jit.load(io.BytesIO(torch.jit.trace(Net().eval(), x).save_to_buffer())),
+    ):
+        duplicate, before = copy.deepcopy(traced), traced(x)
+        assert torch.equal(duplicate(x), before)
+        with torch.no_grad():
+            duplicate.layer.weight.zero_()
+        assert torch.equal(traced(x), before) and not torch.equal(duplicate(x), before)
+
+
+def test_optimize_for_inference_freezes() -> None:
+    x, net = torch.ones(2, 4), Net().eval()
+    optimised = torch.jit.optimize_for_inference(torch.jit.trace(net, x))
+    assert not optimised.state_dict() and torch.allclose(optimised(x), net(x))

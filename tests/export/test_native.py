@@ -140,9 +140,29 @@ def compiled_results(net: nn.Module, inputs: tuple) -> list[np.ndarray]:
     return [result.numpy() for result in (results if isinstance(results, tuple) else (results,))]
 
 
-OTHERS = {  # the last is run kernel by kernel by numod.compile
+class Packed(nn.Module):
+    """A recurrent layer over packed sequences, which numod.compile runs kernel by kernel."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.GRU(8, 16, batch_first=True)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        packed = nn.utils.rnn.pack_padded_sequence(x, torch.tensor([5, 3, 2]), batch_first=True)
+        return nn.utils.rnn.pad_packed_sequence(self.layer(packed)[0], batch_first=True)[0]
+
+
+def encoder() -> nn.Module:
+    """Two layers: their attention and norms are each called several times."""
+    layer = nn.TransformerEncoderLayer(64, 4, 128, batch_first=True)
+    return nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+
+
+OTHERS = {  # the last two are run kernel by kernel by numod.compile
     "transformer": lambda: (nn.TransformerEncoderLayer(16, 2, 32, batch_first=True), (torch.randn(2, 5, 16),)),
     "ops": lambda: (Ops(), (torch.randn(6, 9), torch.tensor([1, 3, 5]))),
+    "encoder": lambda: (encoder(), (torch.randn(2, 17, 64),)),
+    "packed": lambda: (Packed(), (torch.randn(3, 5, 8),)),
     "wide": lambda: (nn.Sequential(nn.Linear(300, 500), nn.ReLU(), nn.LayerNorm(500)), (torch.randn(64, 300),)),
 }
 

@@ -17,6 +17,7 @@ from ...kernel import bind, build, writer
 from .lower import Buffer, Call, CheckCall, Integer, Loaded, Number, Span
 from ..ir.repetition import key_of_call, repeated_runs
 
+_LONG_TEXT = 1000  # characters of a kernel's text from which it is not inlined, if LLVM may reorder its sums
 # layout of the table: address of the local memory, start and end of the watched words, first entry
 ARENA, WATCH, END, FIRST = 0, 1, 2, 3
 _HEAD = f"""\
@@ -174,10 +175,12 @@ class Linker:
     def _function(self, call: Call) -> str:
         """The name of the call's kernel function. Its text is added at the first use."""
         kernel = call.kernel
-        key = (kernel.source, kernel.signature, kernel.real, kernel.fastmath)
+        key = key_of_kernel(kernel)
         if key not in self.functions:
             self.functions[key] = f"{kernel.name}_{len(self.functions)}"
-            flags = f"@device_function(fastmath={sorted(kernel.fastmath)!r})\n".replace("[", "{").replace("]", "}")
+            flags = "{" + ", ".join(map(repr, sorted(kernel.fastmath))) + "}"
+            kind = "shared" if is_apart(kernel) else "device"
+            flags = f"@{kind}_function(fastmath={flags})\n"
             # the text of the functions that the kernel calls, then its own
             helpers, decorated, main = kernel.function(self.functions[key]).rpartition(f"def {self.functions[key]}(")
             for definition in (*re.split(r"(?=^@\w+_function)", helpers, flags=re.M), flags + decorated + main):
@@ -225,6 +228,20 @@ class Linker:
             self.slots.append(buffer)
             self.slot_of[buffer] = self.first + len(self.slots) - 1
         return self.slot_of[buffer]
+
+
+def key_of_kernel(kernel: bind.Unbuilt) -> tuple:
+    """What is equal for kernels that are one function."""
+    return kernel.source, kernel.signature, kernel.real, kernel.fastmath
+
+
+def is_apart(kernel: bind.Unbuilt) -> bool:
+    """Whether a kernel is compiled separately.
+
+    LLVM orders the sums of a long kernel as it fits the function into which it is inlined. Separately compiled, the
+    kernel gives the same results in all functions.
+    """
+    return "reassoc" in kernel.fastmath and len(kernel.source) > _LONG_TEXT
 
 
 def _plain(value: float | int | bool) -> str:

@@ -16,8 +16,10 @@ from ...core.create.generator import Draw
 from ...core.tensor import Tensor
 from ...core.convert.transfer import Move
 from ...device import Layout
+from ...device.layout import same_elements
 from ...kernel import bind
 from ...ops.complexes import as_real
+from ...ops.op import Plan
 from ...ops.update import Update
 from ..values.source_location import CannotRepeat
 from ..ir.program import EMPTY, Check, Program, Step, Value, numbers_of
@@ -232,8 +234,21 @@ class _Lowering:
             for value in step.results:
                 self._make(value)
             targets = [self.result.places[result] for result in step.results]
-            self._run(step, lambda: step.op.prepare(tuple(layouts), step.attributes), spans, targets, targets)
+            self._run(step, lambda: self._prepared(step, tuple(layouts)), spans, targets, targets)
         return None
+
+    def _prepared(self, step: Step, layouts: tuple) -> Plan:
+        """The plan of a step. Raises ValueError if its results are not those for which there is memory."""
+        plan = step.op.prepare(layouts, step.attributes)
+        planned = plan.layout if isinstance(plan.layout, tuple) else (plan.layout,)
+        for value, layout in zip(step.results, planned, strict=True):
+            expected = self.result.layouts[value]
+            if not same_elements(layout, expected):
+                raise ValueError(
+                    f"{step.op.name} plans a result {layout.dtype} {tuple(layout.shape)}, the program expects "
+                    f"{expected.dtype} {tuple(expected.shape)}"
+                )
+        return plan
 
     def _make(self, value: Value) -> None:
         """Add a local buffer for a value."""

@@ -78,11 +78,7 @@ class Section:
         self.may_fail = any(map(may_fail, self.calls))
         arguments = [a for call in self.calls if isinstance(call, Call) for a in call.arguments]
         self.numbers = sorted({(a.source, a.index) for a in arguments if isinstance(a, (Number, Integer))})
-        self.linked = (
-            form.linked is not False
-            and _linkable(self.calls)
-            and (form.linked or (small(self.calls, form) and not _has_packed_sequences(self.calls)))
-        )
+        self.linked = is_linked(self.calls, form)
         self.replay: Replay | None = None
         if self.linked:
             self._link(name, form.dynamic)
@@ -212,6 +208,13 @@ def undraw(sources: Sequence, values: list[tuple]) -> None:
     for source, numbers in zip(reversed(sources), reversed(values)):
         if isinstance(source, Draw):
             source.generator.undraw(numbers[1], source.count)
+
+
+def is_linked(calls: Sequence, form: Form = Form()) -> bool:
+    """Whether the calls run as one native function."""
+    if form.linked is False or not _linkable(calls):
+        return False
+    return bool(form.linked) or (small(calls, form) and not _has_packed_sequences(calls))
 
 
 def _linkable(calls: Sequence) -> bool:

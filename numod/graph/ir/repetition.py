@@ -73,7 +73,7 @@ def key_of_call(call: Call | CheckCall) -> Hashable:
 
 def _argument_key(argument: object) -> Hashable:
     if isinstance(argument, Span):
-        return Span, argument.storage.name
+        return Span, argument.storage
     if isinstance(argument, (Number, Integer)):
         return Number, argument.source, argument.index
     if isinstance(argument, Loaded):
