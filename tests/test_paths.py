@@ -6,6 +6,7 @@ import importlib
 import os
 import subprocess
 import sys
+import types
 from collections import OrderedDict, namedtuple
 from pathlib import Path
 
@@ -418,6 +419,18 @@ def test_marks_for_compilers_change_nothing() -> None:
         and not numod.compiler.is_compiling()
         and numod.compiler.disable(double) is double
     )
+
+
+def test_the_progress_bar_of_hub_is_that_of_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    package = types.ModuleType("tqdm")
+    package.tqdm = list
+    monkeypatch.setitem(sys.modules, "tqdm", package)
+    from numod.hub import tqdm
+
+    assert tqdm is list
+    monkeypatch.setitem(sys.modules, "tqdm", None)
+    with pytest.raises(NotImplementedError, match="install the package tqdm"):
+        numod.hub.tqdm([])
 
 
 def test_imports_of_vision_libraries_work() -> None:
