@@ -36,8 +36,9 @@ def table(head: Sequence[str], rows: Sequence[Sequence[object]], note: str = "")
 
 
 def _cell(tag: str, content: object, column: int) -> str:
-    align = "right" if column else "left"
-    return element(tag, escaped(content), f"text-align:{align};padding:2px 8px;white-space:pre;border-bottom:{_LINE}")
+    # long names break where the page is narrow, so that the numbers beside them are in sight
+    style = "right;white-space:pre" if column else "left;white-space:pre-wrap;overflow-wrap:anywhere;min-width:8em"
+    return element(tag, escaped(content), f"text-align:{style};padding:2px 8px;border-bottom:{_LINE}")
 
 
 def tree(title: str, inner: str, is_open: bool = True) -> str:

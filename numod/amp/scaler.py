@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any, overload
 
+from ..errors import warn_caller
 from .. import dtypes
 from ..autograd import no_grad
 from ..core.listeners import with_gradients
@@ -49,7 +49,7 @@ class GradScaler:
         enabled: bool = True,
     ) -> None:
         if enabled and device == "cuda" and not is_available():
-            warnings.warn("numod.amp.GradScaler is enabled, but CUDA is not available.  Disabling.", stacklevel=2)
+            warn_caller("numod.amp.GradScaler is enabled, but CUDA is not available.  Disabling.")
             enabled = False
         if enabled and growth_factor <= 1.0:
             raise AssertionError("The growth factor must be > 1.0.")

@@ -219,6 +219,14 @@ class Function:
         tensor([2., 2.])
     """
 
+    def __call__(self, *arguments: Any, **kwargs: Any) -> Any:
+        """Raises RuntimeError: a Function is not called by instances, as in PyTorch's oldest releases."""
+        name = type(self).__name__
+        raise RuntimeError(
+            "Legacy autograd function with non-static forward method is deprecated. Please use new-style autograd "
+            f"function with static forward method, and call {name}.apply(...) in the place of {name}()(...)."
+        )
+
     @staticmethod
     def forward(*arguments: Any, **kwargs: Any) -> Any:
         """Compute the results. To be overridden."""

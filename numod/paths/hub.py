@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
@@ -17,7 +18,16 @@ from ..serialization.atomic import written
 __all__ = ["download_url_to_file", "get_dir", "load_state_dict_from_url", "set_dir"]
 HASH_REGEX = re.compile(r"-([a-f0-9]*)\.")
 _folder: list[str] = []
-tqdm = name_only("hub.tqdm", "numod.utils.progress shows a loop's progress; import tqdm from the package of that name")
+
+
+def __getattr__(name: str) -> Any:
+    """`tqdm` is that of the package tqdm, which is imported where this name is asked for."""
+    if name != "tqdm":
+        raise AttributeError(f"module 'numod.hub' has no attribute '{name}'")
+    try:
+        return import_module("tqdm").tqdm
+    except ImportError:
+        return name_only("hub.tqdm", "numod.utils.progress shows a loop's progress; or install the package tqdm")
 
 
 def _get_torch_home() -> str:

@@ -547,3 +547,13 @@ def test_gradcheck_warns_of_low_precision():
     x = numod.ones(1, requires_grad=True)
     with pytest.warns(UserWarning, match="Input #0 requires gradient and is not a double precision floating point"):
         assert numod.autograd.gradcheck(lambda x: x * 2, x, eps=1e-2, atol=1e-2)
+
+
+def test_an_instance_is_not_called() -> None:
+    class Old(Function):
+        @staticmethod
+        def forward(ctx: object, x: numod.Tensor) -> numod.Tensor:
+            return x
+
+    with pytest.raises(RuntimeError, match=r"Legacy autograd function .* call Old\.apply\(\.\.\.\)"):
+        Old()(numod.ones(1))

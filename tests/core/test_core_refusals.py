@@ -1,9 +1,15 @@
 """What functions of tensors refuse, in PyTorch's words and with its types."""
 
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
 import numod as torch
+from numod import nn
 from numod.nn import functional as F
 from numod.ops.index.indexing import index_select
 
@@ -594,3 +600,25 @@ def test_gradients_that_hooks_and_users_may_not_set() -> None:
         type(
             "Saving", (torch.autograd.Function,), {"forward": staticmethod(lambda ctx, x: ctx.save_for_backward(3))}
         ).apply(leaf)
+
+
+READ_ONLY = np.broadcast_to(np.ones(1), (3,))
+WARNED = (
+    lambda: torch.from_numpy(READ_ONLY), lambda: torch.frombuffer(b"abcd", dtype=torch.uint8), lambda: torch.tensor(torch.ones(2)),
+    lambda: torch.ones(1).std(), lambda: torch.ones(1).var(), lambda: torch.add(torch.ones(3), 1, out=torch.ones(2)),
+    lambda: torch.ones(2)[torch.tensor([1, 0], dtype=torch.uint8)], lambda: torch.ones(2, dtype=torch.complex64).float(),
+    lambda: F.softmax(torch.ones(2, 2)), lambda: nn.Softmax()(torch.ones(2, 2)), lambda: nn.LogSoftmax()(torch.ones(2, 2)),
+    lambda: F.mse_loss(torch.ones(2, 1), torch.ones(2)), lambda: nn.MSELoss()(torch.ones(2, 1), torch.ones(2)),
+    lambda: nn.SmoothL1Loss()(torch.ones(2, 1), torch.ones(2)), lambda: F.huber_loss(torch.ones(2, 1), torch.ones(2)),
+    lambda: nn.KLDivLoss()(torch.zeros(2), torch.ones(2)), lambda: nn.MSELoss(size_average=False), lambda: F.upsample_bilinear(torch.ones(1, 1, 2, 2), scale_factor=2),
+    lambda: torch.cuda.amp.GradScaler(),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("call", WARNED)
+def test_warnings_name_the_callers_line(call: Callable[[], object]) -> None:
+    """Also where a module or a function made by a table is between."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        call()
+    assert caught and {warning.filename for warning in caught} == {__file__}

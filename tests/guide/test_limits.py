@@ -85,6 +85,7 @@ def _() -> None:
     layers = [nn.Conv2d(4, 4, 3), nn.MaxPool2d(2), nn.Upsample(scale_factor=2), nn.GroupNorm(2, 4), nn.PixelShuffle(2)]
     assert not x.is_contiguous() and all(layer(x).is_contiguous() for layer in layers)
     assert numod.stack([x, x]).is_contiguous()
+    assert layers[0].to(memory_format=numod.channels_last).weight.is_contiguous()
 
 
 @row("strides of `linalg` and `fft` results")

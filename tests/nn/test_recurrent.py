@@ -4,6 +4,7 @@ eager.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 
 import numpy as np
@@ -313,3 +314,10 @@ def test_states_of_too_few_sequences_are_refused() -> None:
     x, start = numod.randn(12, 3, dtype=numod.float64), (numod.zeros(2, 2, dtype=numod.float64),)
     with pytest.raises(RuntimeError, match="expected initial states of 4 sequences, got 2"):
         run_direction("RNN_TANH", x, [4, 4, 4], start, weights, False)
+
+
+def test_names_of_flat_weights() -> None:
+    """Initialisers of public code go through these names."""
+    layer = nn.GRU(3, 4, num_layers=2, bidirectional=True)
+    assert layer._flat_weights_names[:3] == ["weight_ih_l0", "weight_hh_l0", "bias_ih_l0"]
+    assert all(map(operator.is_, map(layer._parameters.get, layer._flat_weights_names), layer._flat_weights))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from numbers import Number
 
+from ...errors import warn_caller
 from ... import dtypes
 from ...device.device import Device
 from ...dtypes import dtype as DType
@@ -72,7 +72,7 @@ def _without_imaginary(input: Tensor, dtype: DType) -> Tensor:
     """
     if not input.is_complex() or dtype.is_complex or dtype is dtypes.bool_:
         return input
-    warnings.warn("Casting complex values to real discards the imaginary part", stacklevel=4)
+    warn_caller("Casting complex values to real discards the imaginary part")
     return complexes.real(input)
 
 

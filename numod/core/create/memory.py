@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from math import prod
 from mmap import ACCESS_COPY, ACCESS_WRITE, mmap
 
 import numpy as np
 
+from ...errors import warn_caller
 from ... import dtypes
 from ...device import Storage
 from ...device.device import Device
@@ -137,10 +137,9 @@ def frombuffer(
         )
     array = np.frombuffer(buffer, dtype.storage, count, offset)
     if not array.flags.writeable:
-        warnings.warn(
+        warn_caller(
             "The given buffer is not writable: the tensor is a copy of it, and writes to the tensor do not reach the "
-            "buffer.",
-            stacklevel=2,
+            "buffer."
         )
     result = from_array(array if array.flags.writeable else array.copy(), dtype, ForeignStorage)
     return result.requires_grad_() if requires_grad else result

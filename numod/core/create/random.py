@@ -5,13 +5,12 @@ Each number is a function of (seed, offset, index), so a seed gives the same num
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 
 from ... import dtypes
 from ...device.device import Device
 from ...dtypes import dtype as DType
-from ...errors import plain
+from ...errors import plain, warn_caller
 from ...ops import sampling, table as t
 from ...ops.pointwise import broadcast_shapes
 from ..apply import apply
@@ -232,11 +231,10 @@ def _range(low: int, high: int, dtype: DType) -> tuple[int, int]:
     for name, bound in (("from", low), ("to - 1", high - 1)):
         if dtype.is_floating_point and abs(bound) > exact:
             power = exact.bit_length() - 1
-            warnings.warn(
+            warn_caller(
                 f"{name} is out of bounds [-(2^{power}), 2^{power}]. Due to precision limitations {dtype.short} can "
                 "support discrete uniform distribution only "
-                "within this range. This warning will become an error in later versions",
-                stacklevel=4,
+                "within this range. This warning will become an error in later versions"
             )
     span = high - low
     return low, span if span < 1 << 63 else span - (1 << 64)

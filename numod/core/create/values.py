@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import warnings
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from ...device.device import Device, default_device
 from ...device.layout import layout
 from ...device.storage import ForeignStorage
 from ...dtypes import dtype as DType
+from ...errors import warn_caller
 from ..apply import as_tensor_of
 from ..listeners import listeners, notify_created
 from ..tensor import Tensor, wrap
@@ -46,11 +46,10 @@ def tensor(
     if not plain and (number := of_number(data, dtype, device)) is not None:
         result = number.clone()
     elif isinstance(data, Tensor):
-        warnings.warn(
+        warn_caller(
             "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
             "sourceTensor.detach().clone().requires_grad_(True), "
-            "rather than numod.tensor(sourceTensor).",
-            stacklevel=2,
+            "rather than numod.tensor(sourceTensor)."
         )
         result = data.detach().clone().to(device=device or data.device, dtype=dtype or data.dtype)
     elif not plain and (hasattr(data, "__cuda_array_interface__") or is_exported(data)):
@@ -138,10 +137,9 @@ def from_numpy(ndarray: np.ndarray) -> Tensor:
         array = np.asarray(array)  # of a subclass, or a stand-in while a compiled function is recorded
     shape = _layout_of(array.shape, array.strides, array.dtype)
     if not array.flags.writeable:
-        warnings.warn(
+        warn_caller(
             "The given NumPy array is not writable: the tensor is a copy of it, and writes to the tensor do not reach "
-            "the array.",
-            stacklevel=3,
+            "the array."
         )
     if shape is None or not array.flags.behaved:
         kind = dtypes.from_numpy(array.dtype)

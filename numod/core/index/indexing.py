@@ -5,12 +5,12 @@ Ints, slices, None and Ellipsis make views; index tensors and masks become linea
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from math import prod
 
 import numpy as np
 
+from ...errors import warn_caller
 from ... import dtypes
 from ...device import Layout
 from ...ops.index import indexing as ix
@@ -304,10 +304,9 @@ def _is_list_of_indices(index: object) -> bool:
         and any(item is None or item is Ellipsis or isinstance(item, (list, tuple, slice, Tensor)) for item in index)
     )
     if is_list:
-        warnings.warn(
+        warn_caller(
             "Using a non-tuple sequence for multidimensional indexing is deprecated; use "
-            "x[tuple(seq)] instead of x[seq], or x[numod.tensor(seq)] for a tensor index.",
-            stacklevel=4,
+            "x[tuple(seq)] instead of x[seq], or x[numod.tensor(seq)] for a tensor index."
         )
     return is_list
 
@@ -345,10 +344,7 @@ def _as_index(element: object, self: Tensor) -> object:
                 ".long()"
             )
         if element.dtype is dtypes.uint8:
-            warnings.warn(
-                "indexing with dtype numod.uint8 is now deprecated, please use a dtype numod.bool instead.",
-                stacklevel=4,
-            )
+            warn_caller("indexing with dtype numod.uint8 is now deprecated, please use a dtype numod.bool instead.")
             return element.to(dtypes.bool_)
         if element.device is not self.device and element.device.type != "cpu":
             raise RuntimeError(

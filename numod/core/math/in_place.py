@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 
+from ...errors import warn_caller
 from ... import dtypes
 from ...ops import table as t
 from ..convert.copies import copy_
@@ -155,11 +155,10 @@ def memory_of(self: Tensor, name: str) -> tuple[Tensor, Tensor]:
 
     Warns, as PyTorch does, that `name` will write to it; the last write to an element wins.
     """
-    warnings.warn(
+    warn_caller(
         f"Use of {name} on expanded tensors is deprecated. Please clone() the tensor before performing this "
         "operation. This also applies to advanced indexing "
-        "e.g. tensor[indices] = tensor",
-        stacklevel=4,
+        "e.g. tensor[indices] = tensor"
     )
     shape, strides = tuple(self.shape), self._layout.strides
     extent = 1 + sum([(n - 1) * step for n, step in zip(shape, strides)])

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from functools import lru_cache
 
+from ...errors import warn_caller
 from ... import dtypes
 from ...device import Layout
 from ...dtypes import dtype as DType
@@ -172,9 +172,8 @@ def _fit(out: Tensor, shape: tuple[int, ...]) -> None:
             "tensor first."
         )
     if out.numel():
-        warnings.warn(
+        warn_caller(
             "An output with one or more elements was resized since it had shape "
-            f"{list(out.shape)}, which does not match the required output shape {list(shape)}.",
-            stacklevel=4,
+            f"{list(out.shape)}, which does not match the required output shape {list(shape)}."
         )
     out.data = zeros(shape, dtype=out.dtype, device=out.device)

@@ -5,14 +5,13 @@ Running totals are in `cumulative`.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from math import prod
 
 from ... import dtypes
 from ...device import Layout
 from ...dtypes import dtype as DType
-from ...errors import SINGLE_INT, every_dim, normalize_dim, normalize_dims
+from ...errors import every_dim, normalize_dim, normalize_dims, SINGLE_INT, warn_caller
 from ...ops.reduce import argmax as ex, reduction as r
 from ...ops import table as t
 from .. import return_types
@@ -374,10 +373,9 @@ def _var_mean(
     dims = _sorted(dim, input.ndim)
     rest = prod([input.shape[d] for d in dims]) - correction
     if rest <= 0:
-        warnings.warn(
+        warn_caller(
             "var(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor (input "
-            "numel divided by output numel).",
-            stacklevel=3,
+            "numel divided by output numel)."
         )
     middle = apply(r.mean, (input,), (dims, True, dtypes.complex128 if input.is_complex() else dtypes.float64))
     squares = t.square(t.abs(input - middle)) if input.is_complex() else apply(t.squared_error, (input, middle))

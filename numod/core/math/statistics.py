@@ -5,12 +5,11 @@ Sums and variances are in `reductions`, medians in `sorting`.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 
 from ... import dtypes
 from ...dtypes import dtype as DType
-from ...errors import normalize_dim
+from ...errors import normalize_dim, warn_caller
 from ...ops import table as t
 from . import reductions
 from .. import return_types
@@ -186,9 +185,8 @@ def cov(
     else:
         freedom = total - correction * (weights * aweights).sum() / total
     if (freedom._observe() if isinstance(freedom, Tensor) else freedom) <= 0:
-        warnings.warn(
-            "cov(): degrees of freedom is <= 0. Correction should be strictly less than the number of observations.",
-            stacklevel=3,
+        warn_caller(
+            "cov(): degrees of freedom is <= 0. Correction should be strictly less than the number of observations."
         )
         freedom = 0
     centred = rows - unsqueeze(mean, 1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import warnings
 from collections.abc import Callable
 
 from ... import dtypes
@@ -12,7 +11,7 @@ from ...core.create import random
 from ...core.apply import apply, apply_into
 from ...core.forms import with_out
 from ...core.tensor import Tensor
-from ...errors import normalize_dim
+from ...errors import normalize_dim, warn_caller
 from ...ops import table as t
 
 __all__ = [
@@ -244,9 +243,8 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
 
 
 def _softmax_dim(name: str, ndim: int) -> int:
-    warnings.warn(
-        f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.",
-        stacklevel=4,
+    warn_caller(
+        f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument."
     )
     return 0 if ndim in (0, 1, 3) else 1
 
@@ -295,7 +293,7 @@ def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: floa
         tensor([1., 1.])
     """
     if eps != 1e-10:
-        warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=3)
+        warn_caller("`eps` parameter is deprecated and has no effect.")
     noise = -t.log(-t.log(random.rand(logits.shape, dtype=logits.dtype, device=logits.device).clamp_min(1e-38)))
     soft = f.softmax((logits + noise) / tau, dim)
     if not hard:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from functools import lru_cache
 from math import floor, isfinite, prod
@@ -11,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ...errors import warn_caller
 from ... import dtypes
 from ...core import functions as f
 from ...core.apply import apply
@@ -245,7 +245,7 @@ def upsample(
         >>> F.interpolate(torch.tensor([[[1.0, 2.0]]]), scale_factor=2)
         tensor([[[1., 1., 2., 2.]]])
     """
-    warnings.warn("`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=3)
+    warn_caller("`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.")
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
@@ -257,9 +257,7 @@ def upsample_nearest(input: Tensor, size: object = None, scale_factor: object = 
         >>> F.interpolate(torch.tensor([[[1.0, 2.0]]]), scale_factor=2)
         tensor([[[1., 1., 2., 2.]]])
     """
-    warnings.warn(
-        "`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=3
-    )
+    warn_caller("`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.")
     return interpolate(input, size, scale_factor)
 
 
@@ -271,7 +269,5 @@ def upsample_bilinear(input: Tensor, size: object = None, scale_factor: object =
         >>> F.interpolate(torch.ones(1, 1, 2, 2), scale_factor=2, mode="bilinear", align_corners=True).shape
         numod.Size([1, 1, 4, 4])
     """
-    warnings.warn(
-        "`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=3
-    )
+    warn_caller("`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.")
     return interpolate(input, size, scale_factor, "bilinear", True)

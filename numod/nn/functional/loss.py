@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from functools import partial
 
+from ...errors import warn_caller
 from ... import dtypes
 from ...core import functions as f
 from ...core.apply import apply, as_tensor_of, observed
@@ -28,11 +28,10 @@ def _elementwise(row: object, input: Tensor, target: Tensor, reduction: str, *nu
     """Apply a row to input and target and reduce; in a single pass if all are contiguous and have the same shape."""
     layout, target_layout = input._layout, target._layout
     if layout.shape != target_layout.shape:
-        warnings.warn(
+        warn_caller(
             f"Using a target size ({target.shape}) that is different to the input size "
             f"({input.shape}). This will likely lead to incorrect results due to broadcasting. "
-            "Please ensure they have the same size.",
-            stacklevel=6,
+            "Please ensure they have the same size."
         )
     dense = (
         layout.dense
@@ -227,10 +226,9 @@ def kl_div(input: Tensor, target: Tensor, reduction: str = "mean", log_target: b
             f"kl_div: Integral inputs not supported, got {input.dtype.short} and {target.dtype.short}; use .float()"
         )
     if reduction == "mean":
-        warnings.warn(
+        warn_caller(
             "reduction: 'mean' divides by the number of elements; 'batchmean' divides by the batch size, which gives "
-            "the divergence.",
-            stacklevel=4,
+            "the divergence."
         )
     loss = t.exp(target) * (target - input) if log_target else t.xlogy(target, target) - target * input
     if reduction == "batchmean":

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import functools
-import warnings
 from collections.abc import Callable
 
+from ...errors import warn_caller
 from ...core import functions as f, signatures
 from ...core.tensor import Tensor
 
@@ -43,9 +43,7 @@ def reduction_of(size_average: bool | None, reduce: bool | None) -> str:
                 "inputs, as in loss = nn.MSELoss(); loss(input, target)"
             )
     reduction = "none" if reduce is False else "sum" if size_average is False else "mean"
-    warnings.warn(
-        f"size_average and reduce args will be deprecated, please use reduction='{reduction}' instead.", stacklevel=4
-    )
+    warn_caller(f"size_average and reduce args will be deprecated, please use reduction='{reduction}' instead.")
     return reduction
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from math import prod
 
+from ...errors import warn_caller
 from ...core import functions as f
 from ...core.apply import apply
 from ...core.create.ranges import linspace
@@ -197,11 +197,10 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
 def _corners(align_corners: bool | None) -> bool:
     """`align_corners`, or False with a warning if it is None: code from before PyTorch 1.3 expects True."""
     if align_corners is None:
-        warnings.warn(
+        warn_caller(
             "Default grid_sample and affine_grid behavior has changed to align_corners=False "
             "since 1.3.0. Please specify align_corners=True if the old behavior is desired. "
-            "See the documentation of grid_sample for details.",
-            stacklevel=4,
+            "See the documentation of grid_sample for details."
         )
     return bool(align_corners)
 
@@ -233,11 +232,10 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
     if min(size) <= 0:
         raise ValueError(f"Expected non-zero, positive output size. Got {size}")
     if align_corners and 1 in size[2:]:
-        warnings.warn(
+        warn_caller(
             "Since version 1.3.0, affine_grid behavior has changed for unit-size grids when align_corners=True. This "
             "is not an intended use case of "
-            "affine_grid. See the documentation of affine_grid for details.",
-            stacklevel=3,
+            "affine_grid. See the documentation of affine_grid for details."
         )
     axes = [_axis(n, bool(align_corners), theta) for n in size[2:]]
     shape = size[2:]
