@@ -54,7 +54,9 @@ def test_the_vector_forms_are_the_plain_ones():
     x, out = random.standard_normal((5, width)).astype("float32"), np.zeros((sparse_rows.ROWS, width))
     bits = values.view("int32")
     order = np.arange(sparse_rows.ROWS)[::-1]
-    primitives.sparse_batch(bits, 0, columns, 0, 3, x.ravel(), 0, x.shape[1], order, 0, flat := out.ravel(), 0, out.shape[1])
+    primitives.sparse_batch(
+        bits, 0, columns, 0, 3, x.ravel(), 0, x.shape[1], order, 0, flat := out.ravel(), 0, out.shape[1]
+    )
     expected = (values.reshape(3, lanes, 1) * x[columns.reshape(3, lanes)]).sum(0)
     np.testing.assert_allclose(flat.reshape(-1, width)[order], expected[: sparse_rows.ROWS], rtol=1e-5)
     line, dots = x[:, 0].copy(), np.zeros(lanes)
