@@ -165,8 +165,8 @@ def test_weights_stay_in_the_range_of_their_observer():
     )
     weight = torch.tensor([-1.0, 0.3, 1.0])
     observer(weight)
-    integers = _quantize_weight(weight, observer).int_repr()
-    assert integers.tolist() == [-8, 2, 7]
+    integers = _quantize_weight(1.5 * weight, observer).int_repr()  # larger than what the observer has seen
+    assert integers.tolist() == [-8, 3, 7]
 
 
 def test_constructors_of_quantized_layers():
