@@ -138,3 +138,62 @@ def test_training_improves_the_rounded_model():
     trained = model.eval()
     quantized = quantization.convert(trained)
     assert (quantized(x) - trained(x)).abs().max() < 0.1
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_layers_with_masks_are_quantized(training):
+    from numod.ao.pruning import WeightNormSparsifier
+
+    model = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 4))
+    sparsifier = WeightNormSparsifier(sparsity_level=0.5, sparse_block_shape=(1, 4))
+    sparsifier.prepare(model, [{"tensor_fqn": "0.weight"}])
+    sparsifier.step()
+    fuse = quantization.fuse_modules_qat if training else quantization.fuse_modules
+    wrapped = quantization.QuantWrapper(fuse(model.train(training), ["0", "1"])).train(training)
+    wrapped.qconfig = (quantization.get_default_qat_qconfig if training else quantization.get_default_qconfig)("onednn")
+    prepared = (quantization.prepare_qat if training else quantization.prepare)(wrapped)
+    prepared(torch.randn(16, 8))
+    weight = quantization.convert(prepared.eval()).module[0].weight()
+    assert (weight.int_repr() == 0).float().mean() >= 0.5
+
+
+def test_weights_stay_in_the_range_of_their_observer():
+    from numod.ao.nn.quantized.modules.utils import _quantize_weight
+
+    observer = quantization.MinMaxObserver(
+        dtype=torch.qint8, qscheme=torch.per_tensor_symmetric, quant_min=-8, quant_max=7
+    )
+    weight = torch.tensor([-1.0, 0.3, 1.0])
+    observer(weight)
+    integers = _quantize_weight(1.5 * weight, observer).int_repr()  # larger than what the observer has seen
+    assert integers.tolist() == [-8, 3, 7]
+
+
+def test_constructors_of_quantized_layers():
+    q = torch.quantize_per_tensor(torch.randn(2, 4, 5, 5), 0.05, 128, torch.quint8)
+    x, nnq = q.dequantize(), torch.ao.nn.quantized
+    layers = [
+        (nnq.LayerNorm([4, 5, 5], None, None, 0.1, 100), nn.LayerNorm([4, 5, 5])),
+        (nnq.GroupNorm(2, 4, None, None, scale=0.1, zero_point=100), nn.GroupNorm(2, 4)),
+        (nnq.InstanceNorm2d(4, None, None, 0.1, 100), nn.InstanceNorm2d(4)),
+        (nnq.ELU(0.1, 100, 0.7), nn.ELU(0.7)), (nnq.LeakyReLU(0.1, 100, 0.2), nn.LeakyReLU(0.2)),
+        (nnq.Sigmoid(0.1, 100), nn.Sigmoid()), (nnq.Softmax(1, 0.1, 100), nn.Softmax(1)),
+        (nnq.BatchNorm2d(4), nn.BatchNorm2d(4).eval()),  # in training mode, and with the running statistics
+    ]  # fmt: skip
+    for layer, of_floats in layers:
+        expected = torch.quantize_per_tensor(of_floats(x).detach(), layer.scale, layer.zero_point, torch.quint8)
+        assert (layer(q).int_repr() == expected.int_repr()).all(), layer
+    fused = torch.ao.nn.intrinsic.qat.ConvBnReLU2d(
+        4, 3, 3, bias=True, eps=1e-3, freeze_bn=True, qconfig=quantization.default_qat_qconfig
+    )
+    assert fused.bn.eps == 1e-3 and not fused.bn.training and fused(x).shape == (2, 3, 3, 3)
+
+
+def test_qconfigs_that_a_layer_cannot_have_are_refused():
+    qat = torch.ao.nn.qat
+    with pytest.raises(AssertionError, match="Embedding Bag weights requires a qscheme"):
+        qat.EmbeddingBag(10, 5, qconfig=quantization.default_qat_qconfig)
+    layer = nn.Linear(2, 3)
+    layer.qconfig = quantization.default_qat_qconfig
+    with pytest.raises(ValueError, match="requires a memoryless observer"):
+        qat.dynamic.Linear.from_float(layer)

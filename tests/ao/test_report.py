@@ -6,6 +6,7 @@ import pytest
 
 import numod as torch
 from ao_models import GROUPS, every_layer
+from numod import nn
 from numod.ao import quantization
 
 pytestmark = pytest.mark.filterwarnings("ignore:Please use quant_min", "ignore:must run observer")
@@ -110,3 +111,12 @@ def test_graph_mode_keeps_floats_where_they_are_faster(monkeypatch):
     fresh = convert_fx(fresh, measure=expected)
     fresh.load_state_dict(quantized.state_dict())
     assert fresh(x).equal(quantized(x))
+
+
+def test_models_of_the_graph_mode(capsys):
+    model, x = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4)).eval(), torch.randn(6, 8)
+    prepared = quantization.prepare_fx(model, quantization.get_default_qconfig_mapping("onednn"), (x,))
+    prepared(x)
+    rows = quantization.report(quantization.convert_fx(prepared), x, model)
+    assert [row.path for row in rows] == ["0", "2"]  # the ReLU is part of the first
+    assert all(row.sqnr > 20 and row.seconds > 0 for row in rows) and "QuantizedLinearReLU" in capsys.readouterr().out

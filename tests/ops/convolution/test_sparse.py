@@ -47,8 +47,8 @@ def test_empty_images():
 def test_which_convolutions_it_takes():
     x, weight = (numod.from_numpy(part)._layout for part in example(1, 4, 3, (5, 5)))
     assert sparse.fits(x, weight, ATTRIBUTES)
-    for place, other in ((0, (2, 1)), (1, (1, 0)), (3, 2), (4, (1, 3, 5, 5))):
-        assert not sparse.fits(x, weight, tuple([other if k == place else part for k, part in enumerate(ATTRIBUTES)]))
+    for number, other in ((0, (2, 1)), (1, (1, 0)), (3, 2), (4, (1, 3, 5, 5))):
+        assert not sparse.fits(x, weight, tuple([other if k == number else part for k, part in enumerate(ATTRIBUTES)]))
     assert not sparse.fits(x, numod.zeros(3, 4, 3, 3)._layout, ATTRIBUTES)
 
 

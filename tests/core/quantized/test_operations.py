@@ -1,0 +1,77 @@
+"""Assignment to quantized tensors, and parts of per-channel ones."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+
+import numod
+
+
+def per_tensor():
+    return numod.quantize_per_tensor(numod.arange(12.0).reshape(3, 4), 0.5, 3, numod.quint8)
+
+
+def per_channel(axis=1):
+    x = numod.arange(24.0).reshape(2, 3, 4)
+    count = x.shape[axis]
+    return numod.quantize_per_channel(x, numod.arange(count) / 10 + 0.5, numod.arange(count), axis, numod.qint8)
+
+
+def test_floats_are_assigned_with_the_scale_of_the_target():
+    q = per_tensor()
+    q[1, 2:] = numod.tensor([0.26, 200.0])
+    q[0] = 1.0
+    q[2][q.dequantize()[2] > 9.5] = numod.tensor(4.0)
+    expected = [[5, 5, 5, 5], [11, 13, 4, 255], [19, 21, 11, 11]]
+    assert q.int_repr().tolist() == expected and q.q_scale() == 0.5
+
+
+def test_index_put_and_masked_fill():
+    q = per_tensor()
+    q.index_put_((numod.tensor([0, 2]), numod.tensor([1, 3])), numod.tensor([3.0, -9.0]))
+    assert q.int_repr()[0, 1] == 9 and q.int_repr()[2, 3] == 0
+    filled = q.masked_fill(q.dequantize() > 4, 2.0)
+    assert (filled.int_repr() == q.int_repr().where(q.dequantize() <= 4, numod.tensor(7, dtype=numod.uint8))).all()
+    q.masked_fill_(numod.tensor(True), 1.0)
+    assert (q.int_repr() == 5).all()
+
+
+@pytest.mark.parametrize("index", [0, slice(1, 2), (slice(None), 1), (0, slice(1, 3)), (..., None, 2), (1, 2, 3)])
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_parts_of_per_channel_tensors(index, axis):
+    q = per_channel(axis)
+    part, expected = q[index], q.dequantize()[index]
+    assert part.shape == expected.shape
+    np.testing.assert_allclose(part.dequantize().numpy(), expected.numpy(), rtol=1e-6)
+
+
+def test_shapes_of_per_channel_tensors():
+    q = per_channel()
+    assert q.unsqueeze(0).q_per_channel_axis() == 2 and q.unsqueeze(-1).q_per_channel_axis() == 1
+    assert q.unsqueeze(0).squeeze().q_per_channel_axis() == 1
+    with pytest.raises(RuntimeError, match="Squeeze is only possible on non-axis dimension"):
+        q[:, :1].squeeze(1)
+    images = q.unsqueeze(-1).to(memory_format=numod.channels_last)
+    assert images.is_contiguous(memory_format=numod.channels_last) and images.q_per_channel_axis() == 1
+    q[0, 1] = numod.zeros(4)
+    assert (q.int_repr()[0, 1] == 1).all()
+
+
+def test_empty_quantized_tensors():
+    q = numod._empty_affine_quantized([2, 3], scale=0.5, zero_point=4, dtype=numod.qint8, device="cpu").fill_(1.0)
+    assert (q.int_repr() == 6).all()
+    scales, zeros = numod.tensor([0.5, 1.0]), numod.tensor([0, 1])
+    q = numod._empty_per_channel_affine_quantized([2, 3], scales=scales, zero_points=zeros, axis=0, dtype=numod.qint8)
+    assert q.fill_(2.0).int_repr().tolist() == [[4] * 3, [3] * 3]
+    assert numod._choose_qparams_per_tensor(numod.tensor([0.0, 25.5])) == (25.5 / 255, 0)
+
+
+def test_programs_are_loaded_from_open_files():
+    layer, x = numod.nn.Linear(3, 2), numod.randn(4, 3)
+    buffer = io.BytesIO()
+    numod.jit.save(numod.jit.trace(layer, (x,)), buffer)
+    buffer.seek(0)
+    numod.testing.assert_close(numod.jit.load(buffer)(x), layer(x))
