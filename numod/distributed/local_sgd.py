@@ -16,6 +16,7 @@ from ..core.tensor import Tensor
 from ..futures import Future
 from .coalesced import all_reduce_coalesced
 from .comm_hooks import GradBucket, allreduce_hook
+from .environment import position_in_job
 from .group import ProcessGroup, default_group, get_world_size, is_member
 from .reduce_op import ReduceOp
 from .subgroups import new_subgroups
@@ -194,5 +195,5 @@ def post_localSGD_hook(state: PostLocalSGDState, bucket: GradBucket) -> Future:
         alone.set_result(bucket.buffer())
         return alone
     if state.subgroup is None:
-        state.subgroup, _ = new_subgroups()
+        state.subgroup, _ = new_subgroups(position_in_job()[3])  # the ranks of this machine
     return allreduce_hook(state.subgroup, bucket)

@@ -6,6 +6,7 @@ Rank 0 of the group receives a message from each rank, then answers all.
 from __future__ import annotations
 
 import time
+import warnings
 from datetime import timedelta
 from typing import Any
 
@@ -16,6 +17,7 @@ from .arguments import member_group
 from .engine import mpi_type
 from .errors import DistBackendError
 from .group import ProcessGroup
+from .init_arguments import checked_timeout
 from .work import complete
 
 _FIRST_TAG, _TAGS = 30_000, 2_000  # MPI has tags up to 32,767 at least; each call has its own, for late messages
@@ -24,14 +26,18 @@ _FIRST_TAG, _TAGS = 30_000, 2_000  # MPI has tags up to 32,767 at least; each ca
 def monitored_barrier(
     group: ProcessGroup | None = None, timeout: timedelta | float | None = None, wait_all_ranks: bool = False
 ) -> None:
-    """`barrier` with its own timeout, a timedelta or seconds. Rank 0's error names the first rank that did not arrive.
+    """`barrier` with its own timeout. Rank 0's error names the first rank that did not arrive.
 
-    With `wait_all_ranks` it names all of them. The other ranks' errors say that they had arrived.
+    With `wait_all_ranks` it names all of them. The errors of others say that they had arrived. Raises TypeError for a
+    timeout that is no timedelta; a float is taken as seconds, with a warning.
     """
+    if isinstance(timeout, float):
+        warnings.warn(f"monitored_barrier: give the timeout as timedelta(seconds={timeout})", stacklevel=2)
+        timeout = timedelta(seconds=timeout)
+    length = None if timeout is None else checked_timeout(timeout).total_seconds()
     if (group := member_group(group, "monitored_barrier")) is None or group.single:
         return
-    seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
-    seconds = group.timeout if seconds is None else float(seconds)
+    seconds = group.timeout if length is None else length
     tag = _FIRST_TAG + group.monitored % _TAGS
     group.monitored += 1
     group.counts[group.slot] += 1

@@ -9,7 +9,6 @@ from datetime import timedelta
 from typing import Any
 
 from .collectives import barrier
-from .environment import position_in_job
 from .group import ProcessGroup, default_group, get_process_group_ranks, get_rank, get_world_size, is_member, new_group
 
 __all__ = ["breakpoint", "new_subgroups", "new_subgroups_by_enumeration", "split_group"]
@@ -25,10 +24,10 @@ def new_subgroups(
 ) -> tuple[ProcessGroup, list[ProcessGroup | int]]:
     """Divide the ranks, in their order, into groups of `group_size`; (this rank's group, all groups).
 
-    By default a group is the ranks of a machine. All ranks call it. Raises ValueError unless the number of ranks is a
-    multiple of `group_size`.
+    All ranks call it. Raises ValueError unless the number of ranks is a multiple of `group_size`.
     """
-    group_size = position_in_job()[3] if group_size is None else group_size
+    if group_size is None:
+        raise ValueError("new_subgroups: group_size is missing; give the number of ranks of each group")
     if group_size <= 0:
         raise ValueError(f"The arg 'group_size' ({group_size}) must be positive")
     size = get_world_size(group)

@@ -48,13 +48,12 @@ class SyncBatchNorm(_BatchNorm):
 
     def forward(self, input: Tensor) -> Tensor:
         group = self._group()
-        by_batch = self.training or (self.running_mean is None and self.running_var is None)
-        if group is None or group.size() == 1 or not by_batch:
+        if group is None or group.size() == 1 or not self.training:  # one rank may evaluate alone
             return super().forward(input)
         self._check_input_dim(input)
         factor = self._count_batch()
         mean, variance, normalized, count = _statistics(input, self.eps, group)
-        if self.training and self.track_running_stats and self.running_mean is not None:
+        if self.track_running_stats and self.running_mean is not None:
             with no_grad():
                 self.running_mean.lerp_(mean.to(self.running_mean.dtype), factor)
                 unbiased = variance * (count / (count - 1.0))

@@ -130,6 +130,10 @@ def test_synchronized_batch_norm() -> None:
     for _ in range(2):  # of 2 and 3 rows
         assert numod.allclose(norm(x[2 * rank : 2 + 3 * rank]), plain(x)[2 * rank : 2 + 3 * rank])
     assert numod.allclose(norm.running_var, plain.running_var) and numod.allclose(norm.running_mean, plain.running_mean)
+    alone = nn.SyncBatchNorm(3, track_running_stats=False).eval()
+    if dist.get_rank() == 0:  # in evaluation without statistics, by the batch of the rank that calls it
+        x = numod.randn(4, 3)
+        numod.testing.assert_close(alone(x), nn.BatchNorm1d(3, track_running_stats=False).eval()(x))
 
 
 @on_ranks()

@@ -22,7 +22,7 @@ def test_late_ranks_have_their_names_in_the_error() -> None:
         with pytest.raises(RuntimeError, match="^Ranks 1, 2 failed to pass monitoredBarrier in 500 ms"):
             dist.monitored_barrier(timeout=short, wait_all_ranks=True)
         with pytest.raises(RuntimeError, match="^Rank 0 timed out in monitoredBarrier after 0 ms"):
-            dist.monitored_barrier(timeout=0)
+            dist.monitored_barrier(timeout=timedelta())
         dist.send(numod.ones(1), 1)
         dist.send(numod.ones(1), 2)
     if rank == 2:
@@ -33,8 +33,9 @@ def test_late_ranks_have_their_names_in_the_error() -> None:
     # the late ranks' messages are of the calls above, and do not count for the following ones
     for _ in range({0: 0, 1: 3, 2: 2}[rank]):
         with pytest.raises(RuntimeError, match="successfully reached monitoredBarrier"):
-            dist.monitored_barrier(timeout=0.01)
-    dist.monitored_barrier(timeout=timedelta(seconds=20))
+            dist.monitored_barrier(timeout=timedelta(seconds=0.01))
+    with pytest.warns(UserWarning, match=r"timeout as timedelta\(seconds=20.0\)"):
+        dist.monitored_barrier(timeout=20.0)
     x = numod.ones(2)
     dist.all_reduce(x)
     assert x.tolist() == [3, 3]
