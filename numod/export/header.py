@@ -225,14 +225,14 @@ def example(library: Interface, parts: Sequence[Interface]) -> str:
     }}
     fclose(file);
 """
-    block = "" if embedded else f"static _Alignas(64) unsigned char weights[{upper}_WEIGHTS_BYTES + 1];\n"
+    block = "" if embedded else f"static uint64_t weights[{upper}_WEIGHTS_BYTES / 8 + 1];\n"
     calls = "".join(_example_call(library, part, weights) for part in parts)
     arrays = "\n".join(
         f"static {port.c_type} {_variable(library, part, port)}[{_most(part, port)} + 1];"
         for part in parts
         for port in (*part.inputs, *part.outputs)
     )
-    room = "".join(f"static _Alignas(64) unsigned char {_arena(library, part)}[{part.name.upper()}_SELFTEST_BYTES];\n"
+    room = "".join(f"static uint64_t {_arena(library, part)}[{part.name.upper()}_SELFTEST_BYTES / 8 + 1];\n"
         for part in parts)  # fmt: skip
     return f"""\
 /* cc -O2 example.c {name}-native.o -lm -o example && ./example */

@@ -89,7 +89,7 @@ def test_the_header_has_the_range_and_the_example_runs(written: tuple) -> None:
     assert re.search(r"int64_t batch, const float \*x, (.|\n)*", header) and f"#define NET_BATCH_MAX {MOST}" in header
     assert "#define NET_X_COUNT(batch) ((size_t)(batch) * 5)" in header and "x: float32[batch, 5]" in header
     warnings = ["-Wall", "-Wextra", "-pedantic", "-Werror"]
-    command = ["cc", "-O2", "-std=c11", *warnings, "example.c", "net-native.o", "-lm", "-o", "example"]
+    command = ["cc", "-O2", "-std=c99", *warnings, "example.c", "net-native.o", "-lm", "-o", "example"]
     subprocess.run(command, cwd=artifact.folder, check=True)
     done = subprocess.run(["./example"], cwd=artifact.folder, capture_output=True, text=True)
     assert done.returncode == 0 and "output0" in done.stdout, done.stderr

@@ -68,7 +68,18 @@ class TestCompiled:
         }
         assert defined == functions | {"net_error", "net_check"}
         warnings = ["-Wall", "-Wextra", "-pedantic", "-Werror"]
-        command = ["cc", "-O2", "-std=c11", *warnings, "example.c", "net-native.o", "-lm", "-o", "example"]
+        command = [
+            "cc",
+            "-O2",
+            "-std=c99",
+            "-Wpedantic",
+            *warnings,
+            "example.c",
+            "net-native.o",
+            "-lm",
+            "-o",
+            "example",
+        ]
         subprocess.run(command, cwd=artifact.folder, check=True)
         done = subprocess.run(["./example"], cwd=artifact.folder, capture_output=True, text=True)
         assert done.returncode == 0 and "output0" in done.stdout, done.stderr

@@ -212,7 +212,7 @@ def test_the_example_builds_without_warnings_and_runs(name: str, exported: Calla
     command = [
         "cc",
         "-O2",
-        "-std=c11",
+        "-std=c99",
         "-Wall",
         "-Wextra",
         "-pedantic",
