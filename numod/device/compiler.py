@@ -44,14 +44,18 @@ def prepare() -> None:
         phases.watch_passes()
 
 
-def device_function(function: Callable | None = None, shared: bool = False, **options: object) -> Callable:
+def device_function(
+    function: Callable | None = None, shared: bool = False, rolled: bool = False, **options: object
+) -> Callable:
     """Decorator for a function that kernels call.
 
     Functions with equal code and globals in several kernels become one function. A `shared` function is
-    compiled separately and called by all kernels; others are part of each kernel, where LLVM may inline them.
+    compiled separately and called by all kernels; others are part of each kernel, where LLVM may inline them. The loops
+    of a `rolled` function are not unrolled.
     """
     if function is None:
-        return functools.partial(device_function, shared=shared, **options)
+        return functools.partial(device_function, shared=shared, rolled=rolled, **options)
+    function.__rolled__ = rolled
     options |= {"pipeline_class": pipeline(shared), "no_cfunc_wrapper": True}
     key = _key(function, options)
     if key is None:

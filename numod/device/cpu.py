@@ -120,6 +120,7 @@ def namespace() -> dict[str, object]:
         "boolean": types.boolean, "rounded_product": _rounded_product(), "divide": division.divide(),
         "device_function": compiler.device_function, "inlined_function": compiler.device_function(forceinline=True),
         "shared_function": compiler.device_function(shared=True),
+        "rolled_function": compiler.device_function(shared=True, rolled=True),
     }  # fmt: skip
 
 

@@ -299,6 +299,7 @@ def namespace() -> dict[str, object]:
         "device_function": helper,
         "inlined_function": inlined,
         "shared_function": helper,
+        "rolled_function": helper,
         "rounded_product": _rounded_product(),
         **_bit_views(),
         **_fours(),

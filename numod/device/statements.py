@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from . import progress
+from . import loops, progress
 from .expressions import BINARY, Expressions, Unsupported, truth_of
 
 
@@ -20,6 +20,7 @@ class Loop:
 
     def __init__(self, following: object, end: object, start: dict) -> None:
         self.following, self.end, self.start, self.ends = following, end, start, []
+        self.properties: object = None  # LLVM's node of them
 
 
 class Statements(Expressions):
@@ -32,6 +33,8 @@ class Statements(Expressions):
 
     def write(self) -> None:
         """Write the function."""
+        if getattr(self.lower.func_ir.function, "__rolled__", False):
+            loops.keep_rolled(self.builder.function)
         for name, kind, value in zip(self.lower.func_ir.arg_names, self.lower.fndesc.argtypes, self.lower.fnargs):
             self.assign_name(name, (self.types.unliteral(kind), value))
         self.block(self.tree.body)
@@ -170,7 +173,7 @@ class Statements(Expressions):
         for name, value in loop.start.items():
             if not _is_same(value, self.known.get(name)):
                 raise Unsupported(f"{name} changes its type in a loop")
-        self.builder.branch(loop.following)
+        loop.properties = loops.mark(self.builder.branch(loop.following), self.builder.function, loop.properties)
         self.known = None
 
     def break_statement(self, node: ast.Break) -> None:

@@ -27,6 +27,8 @@ from .divide import divided
 from .sources import text_of
 from .specialize import specialized
 
+# decorators of functions in the text of kernels, of those in these groups
+_GROUPS = {"inlined": scalar.inlined, "shared": scalar.shared, "rolled": scalar.rolled}
 _ROUNDING = ("ceil", "floor", "trunc")  # on the CPU, those of `math` return integers, which cannot hold an infinity
 # characters of a kernel that takes more than a second to compile; half as many if the work is more than _SMALL_WORK
 _SLOW_TEXT_LENGTH, _SMALL_WORK = 3000, 1 << 16
@@ -253,11 +255,7 @@ def _helpers(source: str, excluded: Container[str]) -> str:
                 helper = specialized(function, name=name)
                 collect(helper.split("\n", 1)[1])
                 decorator = next(
-                    (
-                        decorator
-                        for decorator, group in (("inlined", scalar.inlined), ("shared", scalar.shared))
-                        if function in group
-                    ),
+                    (decorator for decorator, group in _GROUPS.items() if function in group),
                     "device",
                 )
                 texts[name] = f"@{decorator}_function\n{helper}\n"

@@ -10,6 +10,7 @@ functions: dict[str, object] = {}
 wide: set[object] = set()  # functions whose float literals stay float64
 inlined: set[object] = set()  # functions that CPU kernels inline
 shared: set[object] = set()  # functions that are compiled once for all CPU kernels
+rolled: set[object] = set()  # those whose loops LLVM does not unroll
 
 
 def scalar(function: object) -> object:
@@ -41,4 +42,14 @@ def shared_scalar(function: object) -> object:
     For long functions, which take longer than a call.
     """
     shared.add(function)
+    return scalar(function)
+
+
+def rolled_scalar(function: object) -> object:
+    """Make a function callable from kernels like `shared_scalar`; LLVM does not unroll its loops.
+
+    For long functions that spend little time in loops that LLVM could unroll. For a Zen 4 it would unroll loops of
+    hundreds of instructions, and take up to twice as long for such a function.
+    """
+    rolled.add(function)
     return scalar(function)

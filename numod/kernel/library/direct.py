@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..language import uintp
-from ..scalar import shared_scalar
+from ..scalar import rolled_scalar, shared_scalar
 
 
 class Geometry(NamedTuple):
@@ -44,7 +44,7 @@ class Geometry(NamedTuple):
     step_w: int
 
 
-@shared_scalar
+@rolled_scalar
 def convolve_row(x, weight, out, out_row, conv: Geometry):
     """Compute a row of out. Each tap adds a part of a row of the input times one weight."""
     oh = out_row % conv.out_h
@@ -111,7 +111,7 @@ def convolve_plane_back(g, weight, out, plane, conv: Geometry):
                                     out[uintp(target + shift + ow * conv.stride_w)] += value * g[uintp(source + ow)]
 
 
-@shared_scalar
+@rolled_scalar
 def correlate_tap(g, x, tap, conv: Geometry):
     """Element `tap` of the weight's gradient: the sum of g times the input, shifted by the element's tap."""
     k = tap % conv.kernel_w

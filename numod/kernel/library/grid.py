@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from ..language import uintp
 from ..registers.primitives.tiles import copy_line, split1, split2, split4, split8, split16
-from ..scalar import scalar, shared_scalar
+from ..scalar import rolled_scalar, scalar, shared_scalar
 
 
 class GridLines(NamedTuple):
@@ -58,7 +58,7 @@ def is_read(phase, n, step, pad, stride):
     return False
 
 
-@shared_scalar
+@rolled_scalar
 def fill_columns(columns, kernel_w, pad_w, step_w, stride_w, s_w, low_w, variants, apart, plane):
     """columns (kernel_w + variants) = the offset of each column of the kernel in a phase of the grid, followed by the
     first element of a line for each variant.
@@ -78,7 +78,7 @@ def fill_columns(columns, kernel_w, pad_w, step_w, stride_w, s_w, low_w, variant
         columns[uintp(kernel_w + r)] = v if apart else low_w * s + r
 
 
-@shared_scalar
+@rolled_scalar
 def copy_to_grid(
     x, base, image_step, grid, grid_at, count, channels, depth, height, width, s_d, s_h, s_w, low_d, low_h, columns,
     variants, shape: GridShape, conv: Taps,
@@ -173,7 +173,7 @@ def copy_to_grid(
                         at += shape.grid_h * shape.stack * shape.grid_w
 
 
-@shared_scalar
+@rolled_scalar
 def fill_taps(table, channels, conv: Taps, s_d, s_h, low_d, low_h, columns, variants, shape: GridShape):
     """table (taps) = the offset in the grid of each element of the first output's patch."""
     tap = 0
@@ -191,7 +191,7 @@ def fill_taps(table, channels, conv: Taps, s_d, s_h, low_d, low_h, columns, vari
                     tap += 1
 
 
-@shared_scalar
+@rolled_scalar
 def pad_features(weight, padded, features, padded_rows, taps):
     """padded (groups, padded_rows, taps) = weight (groups, features, taps), with zeros beyond the last feature.
     `padded` may be empty.

@@ -8,7 +8,7 @@ from ..language import uintp
 from ..registers.primitives.tiles import (
     copy_line, line1, line2, line4, line8, shifted1, shifted2, shifted3, tall1, transpose_block,
 )  # fmt: skip
-from ..scalar import scalar, shared_scalar
+from ..scalar import rolled_scalar, scalar, shared_scalar
 from .grid import GridLines, grid_reach
 
 
@@ -23,7 +23,7 @@ class GridRun(NamedTuple):
     deep: int
 
 
-@shared_scalar
+@rolled_scalar
 def multiply_grid(
     a, a_at, a_step, rows, depth, grid, grid_at, table, table_at, out, out_at, image_step, row_step, slab_step,
     line_step, column_step, count, slabs, lines, columns, shape: GridRun, tile, tile_at, tile_rows, lanes,
@@ -179,7 +179,7 @@ def store_tile(
                 h, d = 0, d + 1
 
 
-@shared_scalar
+@rolled_scalar
 def transpose_outputs(
     g, base, image_step, feature_step, features, transposed, transposed_at, first, count, slabs, lines, out_h, out_w,
     shape: GridLines, end, panel, lanes,

@@ -20,10 +20,10 @@ from ..registers.primitives.tiles import (
     transpose_edge,
 )
 from ..language import address_of, uint32, uint8, uintp
-from ..scalar import scalar, shared_scalar
+from ..scalar import rolled_scalar, scalar, shared_scalar
 
 
-@shared_scalar
+@rolled_scalar
 def pack_columns(b, base, row_step, column_step, depth, width, panels, panels_at, panel, lanes):
     """Pack b (depth, width) into panels (panels, depth, panel). Values beyond the last column are undefined."""
     if column_step == 1:
@@ -81,7 +81,7 @@ def transpose(x, at, step, lines, n, out, out_at, out_step, lanes):
             transpose_block(x, at + line * step + k, step, out, out_at + k * out_step + line, out_step)
 
 
-@shared_scalar
+@rolled_scalar
 def pack_rows(a, base, row_step, column_step, depth, rows, packed, packed_at, tile_rows):
     """Pack a (rows, depth) into packed (strips, depth, tile_rows), with zeros after the last row."""
     full_rows = rows - rows % tile_rows

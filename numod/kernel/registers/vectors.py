@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ...device import code_library, target
+from ...device import code_library, loops, target
 
 
 @dataclass(frozen=True)
@@ -440,7 +440,8 @@ class Writer:
         for phi, first, last in zip((k, *phis), (start, *initial), (next_k, *last_values)):
             phi.add_incoming(first, entry_block)
             phi.add_incoming(last, end)
-        builder.cbranch(builder.icmp_signed("<", next_k, stop), loop, after)
+        again = builder.cbranch(builder.icmp_signed("<", next_k, stop), loop, after)
+        loops.mark(again, builder.function)
         builder.position_at_end(after)
         return self.either(state, entry_block, last_values, end)
 
