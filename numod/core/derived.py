@@ -41,7 +41,7 @@ def derived(tensor: Tensor, key: Hashable, compute: Callable[[], T], other: Tens
         if values is None:
             values = tensor._derived = {}
         elif len(values) == _MOST_VALUES and key not in values:
-            del values[next(iter(values))]
+            values.pop([*values][0], None)  # another thread may have removed it
         known = values[key] = state, value
     return known[1]
 

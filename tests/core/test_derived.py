@@ -182,3 +182,21 @@ def test_a_scale_that_the_compiled_function_writes_is_not_a_setting():
 
     with pytest.raises(RuntimeError, match="a layer at .* reads a tensor's value"):
         torch.compile(double_and_quantize, fullgraph=True)(x)
+
+
+@pytest.mark.parametrize("kind", ["linear", "conv", "transposed"])
+def test_weights_that_share_integers_have_their_scales(kind):
+    """`mul_scalar` returns a tensor over the same integers."""
+    torch.manual_seed(0)
+    shape = (6, 4) if kind == "linear" else (4, 4, 3, 3)
+    weight = torch.quantize_per_tensor(torch.randn(*shape), 0.01, 0, torch.qint8)
+    x = torch.quantize_per_tensor(torch.randn(2, 4, *(5,) * (len(shape) - 2)), 0.05, 128, torch.quint8)
+    layer = {
+        "linear": nnq.Linear(4, 6), "conv": nnq.Conv2d(4, 4, 3), "transposed": nnq.ConvTranspose2d(4, 4, 3, stride=2),
+    }[kind]  # fmt: skip
+    results = []
+    for scaled, factor in ((weight, 1.0), (nnq.QFunctional().mul_scalar(weight, 2.0), 2.0)):
+        layer.set_weight_bias(scaled, None)
+        layer.scale, layer.zero_point = 0.05 * factor, 128
+        results.append(layer(x).int_repr())
+    assert results[0].equal(results[1])

@@ -139,7 +139,7 @@ class _Phase(NamedTuple):
 def _filters(weight: QuantizedTensor, groups: int, taps: tuple[tuple[int, int, int], ...]) -> QuantizedTensor:
     """The filters (O, C / groups, *counts) of a phase, computed once for each state of the weight's memory."""
     quantizer = weight._quantizer
-    known = derived(weight._integers, "phases", dict)
+    known = derived(weight._integers, ("phases", quantizer), dict)
     if (groups, taps) not in known:
         filters = weight._integers.unflatten(0, (groups, -1)).movedim(2, 1).flatten(0, 1)
         for dim, (first, step, count) in enumerate(taps, 2):

@@ -105,11 +105,13 @@ def _plain(tensor: Tensor) -> Tensor:
 
 
 def parts_of(weight: QuantizedTensor) -> WeightParts:
-    """The parts of a weight, computed once for each state of its memory."""
-    scale = weight._quantizer.scale
-    return derived(
-        weight._integers, "parts", partial(WeightParts, weight), scale if isinstance(scale, Tensor) else None
-    )
+    """The parts of a weight, computed once for each state of its memory.
+
+    Several weights may have the same integers, such as the one that `mul_scalar` returns: each has its own quantizer.
+    """
+    quantizer = weight._quantizer
+    scale = quantizer.scale if isinstance(quantizer.scale, Tensor) else None
+    return derived(weight._integers, ("parts", quantizer), partial(WeightParts, weight), scale)
 
 
 def uses_integers(x: QuantizedTensor, weight: QuantizedTensor, axis: int = 0) -> bool:

@@ -123,7 +123,7 @@ def fused_moving_avg_obs_fake_quant(
         move_averages((running_min, running_max), low_high, averaging_const)
     if fake_quant_on.item() != 1:
         return x
-    if observer_on.item() == 1:
+    if running_min.numel():  # also where the observer is off: the range may have been loaded
         ends = (np.atleast_1d(bound.cpu().numpy()) for bound in (running_min, running_max))
         for target, numbers in zip((scale, zero_point), range_parameters(*ends, quant_min, quant_max, symmetric_quant)):
             numbers = tensor(numbers)

@@ -50,6 +50,19 @@ def test_the_fused_observer(rows):
     ) is x and (scale == before).all()  # fmt: skip
 
 
+@pytest.mark.parametrize("rows", [False, True])
+@pytest.mark.parametrize("low, high, scale", [(-0.5, 2.05, 0.01), (np.inf, -np.inf, 0.1)])
+def test_scales_follow_the_range_where_the_fused_observer_is_off(rows, low, high, scale):
+    """A range without numbers, as before the first observation, has PyTorch's scale of 0.1."""
+    on, off, count = numod.tensor([1]), numod.tensor([0]), 2 if rows else 1
+    ends = [numod.full((count,) if rows else (), end) for end in (low, high)]
+    step, zero = numod.full((count,), 0.7), numod.zeros(count, dtype=numod.int32)
+    x = numod.randn(2, 3)
+    result = numod.fused_moving_avg_obs_fake_quant(x, off, on, *ends, step, zero, 0.1, 0, 255, 0, rows)
+    np.testing.assert_allclose(step.numpy(), scale, rtol=1e-5)
+    assert zero.tolist() == [50 if low < 0 else 0] * count and result.shape == x.shape
+
+
 @pytest.mark.parametrize("channels", [-1, 3])
 def test_learned_scales(channels):
     kind = MovingAverageMinMaxObserver if channels == -1 else MovingAveragePerChannelMinMaxObserver
