@@ -71,7 +71,7 @@ def normalize_dim(dim: int, ndim: int, name: str = "dim") -> int:
 def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
     """A warning at the line outside this package that the call came from."""
     level, frame = 2, sys._getframe(1)
-    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == __package__:
+    while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == __package__:
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)
 

@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from traceback import walk_tb
 from types import FrameType, TracebackType
 
 from . import config
@@ -95,12 +96,17 @@ def shortened(error: BaseException) -> Iterator[bool]:
 def _users_context(error: BaseException) -> BaseException | None:
     """The exception in whose handling this one was raised, without those that are numod's alone."""
     passed, context = [error], error.__context__
-    while context is not None and context.__traceback__ and not _users_entries(context.__traceback__)[0]:
+    while context is not None and _is_numods(context.__traceback__):
         passed.append(context)
         context = context.__context__
         if any(context is other for other in passed):  # a cycle
             return None
     return context
+
+
+def _is_numods(traceback: TracebackType | None) -> bool:
+    """Whether some entries are numod's, and none the user's."""
+    return not _users_entries(traceback)[0] and any(_root(frame) == "numod" for frame, _ in walk_tb(traceback))
 
 
 def _set_shown(chain: list[BaseException], states: list[tuple]) -> None:

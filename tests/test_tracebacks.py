@@ -8,6 +8,8 @@ import sys
 import traceback
 import types
 from pathlib import Path
+from urllib.error import URLError
+from urllib.request import urlopen
 
 import pytest
 
@@ -98,6 +100,14 @@ def test_exceptions_that_numod_handled_are_not_shown() -> None:
     inner.__context__ = inner
     with tracebacks.shortened(error):
         assert error.__context__ is None
+
+
+def test_exceptions_that_the_standard_library_handled_are_shown() -> None:
+    with pytest.raises(URLError) as caught:
+        urlopen("file:///no/such/file")
+    assert isinstance(caught.value.__context__, OSError)
+    with tracebacks.shortened(caught.value) as is_shorter:
+        assert not is_shorter and isinstance(caught.value.__context__, OSError)
 
 
 def test_frames_of_the_user_below_numod_remain() -> None:

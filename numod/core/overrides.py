@@ -19,6 +19,7 @@ from functools import wraps
 from types import FunctionType, ModuleType
 from typing import Any, NoReturn
 
+from ..device import signals
 from .listeners import listeners, notify_overridden
 from .function_code import original, originals, recoded
 from .signatures import Documented
@@ -65,6 +66,7 @@ _entered: list[object] = []  # an entry for every mode entered on any thread: re
 # classes that override nothing
 _without_override: set[type] = {Tensor, bool, int, float, complex, str, bytes, type(None), slice, type(...)}
 overridable: dict[Callable, str] = {}  # names of all overridable functions; empty until the first class or mode appears
+is_installed = False  # whether all of them check their arguments
 _creation: set[Callable] = set()
 _public: dict[Callable, Callable] = {}  # function that a public function wraps -> the public function
 _lock = threading.Lock()
@@ -197,39 +199,46 @@ def _on_plain_tensors(plain: Callable) -> Callable:
 
 
 def install() -> None:
-    """Replace the code of all public functions by trampolines, once."""
-    with _lock:
-        if overridable:
-            return
-        for home in homes:
-            for name, function in list(vars(home).items()):
-                if (
-                    isinstance(function, FunctionType)
-                    and not name.startswith("_")
-                    and _overridable(home, name, function)
-                ):
-                    creates = home.__name__ == _TOP and name in _CREATION.split()
-                    _replace_code(function, f"{home.__name__}.{name}", _creation_trampoline if creates else _trampoline)
-        for function in others:
-            _replace_code(function, f"{function.__module__}.{function.__qualname__}", _trampoline)
-        for name, attribute in list(vars(Tensor).items()):
-            path = f"{_TOP}.Tensor.{name}"
-            if isinstance(attribute, property) and (not name.startswith("_") or name == "_version"):
-                for method, short in (
-                    (attribute.__get__, "fget"),
-                    (attribute.__set__, "fset"),
-                    (attribute.__delete__, "fdel"),
-                ):
-                    if getattr(attribute, short) is not None:
-                        _replace_code(getattr(attribute, short), f"{path}.{method.__name__}", _trampoline, method)
-            elif isinstance(attribute, FunctionType):
-                short = name.strip("_")
-                if name.startswith("__") and (short in _OPERATORS or short in _SAME_NAME):
-                    _replace_code(attribute, path, _operator_trampoline, getattr(Tensor, _OPERATORS.get(short, name)))
-                elif name.startswith("__") and short in _PROTOCOL:
-                    _replace_code(attribute, path, _trampoline, getattr(Tensor, _PROTOCOL[short] or name))
-                elif not name.startswith("_") and name != "as_subclass":
-                    _replace_code(attribute, path, _trampoline)
+    """Replace the code of all public functions by trampolines, once.
+
+    Other threads wait, and so do signals: with a part of them, functions would compute without the override.
+    """
+    global is_installed
+    if is_installed:
+        return
+    with _lock, signals.waiting():
+        if not is_installed:
+            _install()
+            is_installed = True
+
+
+def _install() -> None:
+    """See `install`. Functions that have a trampoline are left as they are."""
+    for home in homes:
+        for name, function in list(vars(home).items()):
+            if isinstance(function, FunctionType) and name[0] != "_" and _overridable(home, name, function):
+                creates = home.__name__ == _TOP and name in _CREATION.split()
+                _replace_code(function, f"{home.__name__}.{name}", _creation_trampoline if creates else _trampoline)
+    for function in others:
+        _replace_code(function, f"{function.__module__}.{function.__qualname__}", _trampoline)
+    for name, attribute in list(vars(Tensor).items()):
+        path = f"{_TOP}.Tensor.{name}"
+        if isinstance(attribute, property) and (not name.startswith("_") or name == "_version"):
+            for method, short in (
+                (attribute.__get__, "fget"),
+                (attribute.__set__, "fset"),
+                (attribute.__delete__, "fdel"),
+            ):
+                if getattr(attribute, short) is not None:
+                    _replace_code(getattr(attribute, short), f"{path}.{method.__name__}", _trampoline, method)
+        elif isinstance(attribute, FunctionType):
+            short = name.strip("_")
+            if name.startswith("__") and (short in _OPERATORS or short in _SAME_NAME):
+                _replace_code(attribute, path, _operator_trampoline, getattr(Tensor, _OPERATORS.get(short, name)))
+            elif name.startswith("__") and short in _PROTOCOL:
+                _replace_code(attribute, path, _trampoline, getattr(Tensor, _PROTOCOL[short] or name))
+            elif not name.startswith("_") and name != "as_subclass":
+                _replace_code(attribute, path, _trampoline)
 
 
 def _overridable(home: ModuleType, name: str, function: FunctionType) -> bool:
@@ -274,7 +283,7 @@ def appears(arguments: Iterable) -> bool:
 
     Then it has to be called `again`.
     """
-    if overridable or not _overloaded(arguments):
+    if is_installed or not _overloaded(arguments):
         return False
     install()
     return True

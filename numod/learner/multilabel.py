@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from ..core.shape.joining import stack
 from ..core.tensor import Tensor
 from .agreement import Jaccard
-from .metrics import AvgMetric, F1Score, FBeta, FromCounts, Precision, Recall, accuracy_multi
+from .metrics import AvgMetric, F1Score, FBeta, FromCounts, Precision, Recall
 
 
 class _OfLabels(FromCounts):
@@ -22,8 +23,7 @@ class _OfLabels(FromCounts):
         super().__init__(average=average, thresh=thresh)
 
     def accumulate(self, learn: Any) -> None:
-        scores, actual = learn.pred, learn.yb[0].bool()
-        predicted = (scores.sigmoid() if self.sigmoid else scores) >= self.thresh
+        predicted, actual = _answers(learn.pred, self.thresh, self.sigmoid), learn.yb[0].bool()
         counts = stack([predicted & actual, predicted, actual]).sum(1)
         self.matrix = counts if self.matrix is None else self.matrix + counts
 
@@ -60,4 +60,13 @@ class HammingLossMulti(AvgMetric):
     column = "hamming_loss"
 
     def __init__(self, thresh: float = 0.5, sigmoid: bool = True) -> None:
-        super().__init__(lambda pred, target: 1 - accuracy_multi(pred, target, thresh, sigmoid))
+        super().__init__(partial(_wrong, thresh=thresh, sigmoid=sigmoid))
+
+
+def _answers(scores: Tensor, thresh: float, sigmoid: bool) -> Tensor:
+    """Which scores stand for yes."""
+    return (scores.sigmoid() if sigmoid else scores) >= thresh
+
+
+def _wrong(pred: Tensor, target: Tensor, thresh: float, sigmoid: bool) -> Tensor:
+    return (_answers(pred, thresh, sigmoid) != target.bool()).double().mean()

@@ -161,6 +161,7 @@ class APScore(_OfEachClass):
     """The average precision: the mean of the precisions at which each positive sample is found, by falling score.
 
     For scores (N, classes) the mean over the classes, each against the rest; for targets (N, labels) over the labels.
+    0 without a positive sample, as in scikit-learn.
     """
 
     column = "average_precision_score"
@@ -170,7 +171,7 @@ class APScore(_OfEachClass):
         _, group, counts = scores.unique(return_inverse=True, return_counts=True)
         hits = positive.double().new_zeros(len(counts)).index_add(0, group, positive.double()).flip(0)
         precision = hits.cumsum(0) / counts.flip(0).cumsum(0)
-        return (precision * hits).sum() / hits.sum()
+        return (precision * hits).sum() / hits.sum().clamp(min=1)
 
 
 class APScoreBinary(APScore):

@@ -255,6 +255,7 @@ class SWA(_Averaged):
         """Add the weights to the average."""
         if self.learn.epoch + 1 > self.start * self.learn.n_epoch:
             self._update()
+            self._is_complete = False
 
     def before_fit(self) -> None:
         """Start the average from the weights."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..core.tensor import Tensor
 from ..ops import update
+from .adam_variants import Adamax, NAdam, RAdam  # noqa: F401 - older pickles name these here
 from .optimizer import Optimizer
 from .steps import by_step, next_step, non_negative, number, zeros
 

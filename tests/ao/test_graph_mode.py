@@ -2,6 +2,8 @@
 
 import copy
 import pickle
+import subprocess
+import sys
 
 import pytest
 
@@ -175,3 +177,19 @@ def test_wrong_arguments_say_what_is_expected():
         quantize_fx.prepare_fx(mlp(), get_default_qconfig(), (torch.ones(2, 4),))
     with pytest.raises(TypeError, match="example_inputs must be a tuple"):
         quantize_fx.prepare_fx(mlp(), QConfigMapping(), 3)
+
+
+def test_mappings_before_the_first_quantized_tensor() -> None:
+    """In a process that has not overridden any function yet."""
+    code = """if True:
+        from numod.ao.quantization import get_default_qconfig_mapping, qconfig_mapping
+        if __import__("sys").argv[1:]:
+            print(len(get_default_qconfig_mapping().object_type_qconfigs))
+        print(qconfig_mapping.type_key(qconfig_mapping.F.linear))
+    """
+    for arguments, expected in (
+        ([], []),
+        (["default"], [str(len(get_default_qconfig_mapping().object_type_qconfigs))]),
+    ):
+        completed = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True)
+        assert completed.stdout.split() == [*expected, "nn.functional.linear"]

@@ -622,3 +622,7 @@ def test_warnings_name_the_callers_line(call: Callable[[], object]) -> None:
         warnings.simplefilter("always")
         call()
     assert caught and {warning.filename for warning in caught} == {__file__}
+
+
+def test_code_whose_module_has_no_name_may_be_warned() -> None:
+    exec("x.var()", {"__name__": None, "x": torch.ones(1)})  # Python drops the warning

@@ -277,6 +277,35 @@ def test_importing_a_class_of_the_library_does_not_slow_down_tensors() -> None:
     assert completed.stdout.split() == ["False", "True", "numod.qint8"]
 
 
+def test_an_interrupt_and_other_threads_wait_until_all_functions_are_overridable() -> None:
+    code = """if True:
+        import signal, threading
+        import numod
+        from numod.core import overrides
+
+        def relu():
+            values.append(numod.quantize_per_tensor(numod.tensor([1.0, -2.0]), 0.1, 0, numod.qint8).relu())
+
+        def replace_code(*arguments):
+            if len(overrides.overridable) == 10 and not thread.ident:
+                thread.start()
+                signal.raise_signal(signal.SIGINT)
+            original(*arguments)
+
+        values, thread, original = [], threading.Thread(target=relu), overrides._replace_code
+        overrides._replace_code = replace_code
+        try:
+            relu()
+        except KeyboardInterrupt:
+            print("interrupted")
+        relu()
+        thread.join()
+        print(*[value.dequantize().tolist() for value in values])
+    """
+    completed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert completed.stdout.splitlines() == ["interrupted", "[1.0, 0.0] [1.0, 0.0]"]
+
+
 def test_functions_have_the_names_they_are_found_by() -> None:
     for name, home in numod._LATER.items():
         if home is not None:  # what is imported when it is asked for

@@ -190,6 +190,17 @@ def test_a_finished_average_keeps_its_statistics(tmp_path: Path) -> None:
     assert all(numod.equal(first[name], again[name]) for name in first)
 
 
+def test_a_finished_average_that_is_trained_on_has_new_statistics(tmp_path: Path) -> None:
+    numod.manual_seed(3)
+    x, y = numod.randn(12, 4), numod.tensor([0, 1, 2] * 4)
+    model = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Linear(8, 3))
+    loader = DataLoader(TensorDataset(x, y), 12)
+    learn = Learner(DataLoaders(loader), model, path=tmp_path, default_cbs=False, cbs=[SWA(0.3), Checkpoint()])
+    learn.fit(2)
+    learn.fit(4, resume=True)
+    assert numod.allclose(model[1].running_mean, model[0](x).mean(0), atol=1e-6)
+
+
 def test_errors_when_training_cannot_be_resumed(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="needs the callback Checkpoint"):
         learner().fit(1, resume=True)

@@ -4,6 +4,7 @@ SciPy's.
 
 from __future__ import annotations
 
+import pickle
 import types
 from collections.abc import Callable
 
@@ -15,6 +16,7 @@ from numod import nn
 from numod.learner import (
     AccumMetric,
     APScore,
+    APScoreMulti,
     BalancedAccuracy,
     BrierScore,
     CohenKappa,
@@ -124,6 +126,19 @@ def test_ratios_of_labels(average: str, labels: numod.Tensor) -> None:
     assert over_batches(HammingLossMulti(0.6), SCORES, labels) == pytest.approx(expected)
     with pytest.raises(ValueError, match="average must be"):
         F1ScoreMulti(average="binary")
+
+
+def test_wrong_answers_at_the_threshold_as_for_the_other_metrics_of_labels() -> None:
+    metric = pickle.loads(pickle.dumps(HammingLossMulti(0.5, sigmoid=False)))
+    assert over_batches(metric, numod.full((COUNT, 4), 0.5), numod.ones(COUNT, 4)) == 0.0
+
+
+@pytest.mark.filterwarnings("ignore:No positive class found")
+def test_average_precision_with_a_label_that_never_occurs() -> None:
+    skm = pytest.importorskip("sklearn.metrics")
+    labels = LABELS * numod.tensor([1, 1, 0, 1])
+    expected = skm.average_precision_score(labels.numpy(), SCORES.numpy())
+    assert over_batches(APScoreMulti(), SCORES, labels) == pytest.approx(expected)
 
 
 def test_agreement() -> None:

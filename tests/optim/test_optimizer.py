@@ -299,6 +299,11 @@ def test_copies_of_an_optimizer(make, duplicate):
     assert set(other.state) == set(mine) and other.param_groups[0]["lr"] == 0.1
 
 
+def test_older_pickles_name_optimizers_where_they_were() -> None:
+    for kind in (numod.optim.Adamax, numod.optim.NAdam, numod.optim.RAdam):
+        assert pickle.loads(f"cnumod.optim.adaptive\n{kind.__name__}\n.".encode()) is kind
+
+
 def test_a_copy_of_model_and_optimizer_together_stays_tied():
     model = numod.nn.Linear(2, 1)
     model, optimizer = copy.deepcopy((model, SGD(model.parameters(), lr=0.1)))

@@ -42,7 +42,7 @@ def type_key(object_type: Any) -> Any:
         return object_type
     if isinstance(object_type, str):
         return f"Tensor.{object_type}"
-    name = _OPERATORS.get(object_type) or overrides.overridable.get(object_type)
+    name = _OPERATORS.get(object_type) or overrides.resolve_name(object_type)
     return object_type if name is None else name.removeprefix("numod.")
 
 
@@ -162,6 +162,7 @@ def _default_mapping(qconfig: QConfig, is_qat: bool, backend: str) -> QConfigMap
 
 def _function(name: str) -> Callable:
     """The public function of this name."""
+    overrides.install()
     return next(function for function, path in overrides.overridable.items() if path == f"numod.{name}")
 
 

@@ -176,7 +176,7 @@ def _any(tensor: Tensor) -> bool:
 
 def wrap_integers(integers: Tensor, quantizer: Quantizer) -> QuantizedTensor:
     """The quantized tensor of these integers, over the same memory."""
-    if not overrides.overridable:
+    if not overrides.is_installed:
         overrides.install()
     result = object.__new__(QuantizedTensor)
     fields_of(result).update(
