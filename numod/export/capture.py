@@ -63,7 +63,7 @@ def export(
         [] if dynamic_shapes is None else dimensions.read(dynamic_shapes, *arguments, argument_names(mod, *arguments))
     )
     dynamic, program = _dynamic(recording.record, examples, extents)
-    names, parameters = recording.names(program)
+    names, parameters, non_persistent = recording.names(program)
     return ExportedProgram(
         program,
         spec,
@@ -74,6 +74,7 @@ def export(
         _title(mod),
         recording.about,
         dynamic,
+        non_persistent,
     )
 
 
@@ -198,15 +199,20 @@ class _Recording:
             self.known, self.about = state.names, state.description()
             return with_own_outputs(with_numbers(program, state, self.known, inputs))
 
-    def names(self, program: Program) -> tuple[dict[Value, str], tuple[str, ...]]:
-        """(names of a program's held tensors, the names among them that belong to parameters).
+    def names(self, program: Program) -> tuple[dict[Value, str], tuple[str, ...], tuple[str, ...]]:
+        """(names of a program's held tensors, those among them of parameters, those of non-persistent buffers).
 
         Tensors that belong to no module and no optimizer are constants without a name.
         """
         known = self.known
         names = {value: known[id(tensor)] for value, tensor in program.held.items() if id(tensor) in known}
         parameters = {known[id(tensor)]: None for tensor in self.state.parameters if id(tensor) in known}
-        return names, tuple(parameter for parameter in parameters if parameter in names.values())
+        non_persistent = self.state.non_persistent
+        return (
+            names,
+            tuple(parameter for parameter in parameters if parameter in names.values()),
+            tuple(name for name in names.values() if name in non_persistent),
+        )
 
 
 def argument_names(mod: Any, args: tuple, kwargs: dict[str, Any]) -> list[str]:

@@ -25,8 +25,8 @@ from .dimensions import Symbol
 from .signature import Signature, signature_of
 from .sizes import Dynamic, GuardFailed, terms_of
 
-VERSION = 2  # of the file format
-_KNOWN = (1, VERSION)  # 1 has no dynamic dimensions
+VERSION = 3  # of the file format
+_KNOWN = (1, 2, VERSION)  # 1 has no dynamic dimensions, 2 no non-persistent buffers
 _EXECUTABLES = 64  # cached, for the most recent sizes
 _EXAMPLE = "example"  # name of an example input's tensor in a file
 
@@ -34,7 +34,7 @@ _EXAMPLE = "example"  # name of an example input's tensor in a file
 class ExportedProgram:
     """A captured module or function, without its Python code; made by `export`.
 
-    `state_dict` holds the parameters and buffers by their names in the module, `graph` is the program (print it),
+    `state_dict` holds the parameters and persistent buffers by their names in the module, `graph` is the program,
     `example_inputs` are the arguments of the capture, as (args, kwargs), `module()` returns a Module that runs it.
     """
 
@@ -49,7 +49,9 @@ class ExportedProgram:
         title: str,
         state: dict[str, Any] | None = None,
         dynamic: Dynamic | None = None,
+        non_persistent: Sequence[str] = (),
     ) -> None:
+        self.non_persistent = tuple(non_persistent)  # names of buffers that are not in `state_dict`
         self.dynamic = dynamic  # the program for all sizes; `program` is for the example's sizes
         self.program, self.spec, self.input_names, self.names = program, spec, tuple(input_names), names
         self.parameter_names, self.examples, self.title = tuple(parameters), examples, title
@@ -62,27 +64,32 @@ class ExportedProgram:
 
     @property
     def state_dict(self) -> dict[str, Tensor]:
-        """Parameters and buffers by name."""
-        return {name: self.program.held[value] for value, name in self.names.items()}
+        """Parameters and persistent buffers by name."""
+        return {name: tensor for name, tensor in self.named_tensors().items() if name not in self.non_persistent}
 
     @property
     def constants(self) -> dict[str, Tensor]:
-        """The tensors that are neither parameters nor buffers, by number."""
+        """Non-persistent buffers by name, and the tensors that are neither parameters nor buffers, by number."""
         unnamed = [tensor for value, tensor in self.program.held.items() if value not in self.names]
-        return {f"constant{k}": tensor for k, tensor in enumerate(unnamed)}
+        buffers = {name: tensor for name, tensor in self.named_tensors().items() if name in self.non_persistent}
+        return buffers | {f"constant{k}": tensor for k, tensor in enumerate(unnamed)}
 
     @property
     def graph_signature(self) -> Signature:
         """What the program's inputs and held tensors stand for."""
         return signature_of(self)
 
+    def named_tensors(self) -> dict[str, Tensor]:
+        """Parameters and all buffers by name."""
+        return {name: self.program.held[value] for value, name in self.names.items()}
+
     def buffers(self) -> list[Tensor]:
-        """The buffers."""
+        """The buffers, also those that are not persistent."""
         return [tensor for _, tensor in self.named_buffers()]
 
     def named_buffers(self) -> list[tuple[str, Tensor]]:
         """The buffers with their names."""
-        return [(name, tensor) for name, tensor in self.state_dict.items() if name not in self.parameter_names]
+        return [(name, tensor) for name, tensor in self.named_tensors().items() if name not in self.parameter_names]
 
     def run_decompositions(self, decomp_table: Any = None) -> ExportedProgram:
         """The program itself: it is recorded in numod's own ops, which have no decompositions."""
@@ -90,11 +97,12 @@ class ExportedProgram:
 
     def parameters(self) -> list[Tensor]:
         """The parameters."""
-        return [self.state_dict[name] for name in self.parameter_names]
+        return [tensor for _, tensor in self.named_parameters()]
 
     def named_parameters(self) -> list[tuple[str, Tensor]]:
         """The parameters with their names."""
-        return [(name, self.state_dict[name]) for name in self.parameter_names]
+        tensors = self.named_tensors()
+        return [(name, tensors[name]) for name in self.parameter_names]
 
     @property
     def example_inputs(self) -> tuple[tuple, dict[str, Any]]:
@@ -144,8 +152,9 @@ class ExportedProgram:
             )
             program = dynamic.program(tuple([symbol.size for symbol in dynamic.symbols]))
         return ExportedProgram(
-            program, self.spec, self.input_names, names, parameters, self.examples, self.title, self.state, dynamic
-        )
+            program, self.spec, self.input_names, names, parameters, self.examples, self.title, self.state, dynamic,
+            [name for name in self.non_persistent if name in preserved],
+        )  # fmt: skip
 
     @property
     def changes_state(self) -> bool:
@@ -193,8 +202,8 @@ class ExportedModule(Module):
         super().__init__()
         self._exported, self._lock = exported, Lock()
         self._executables: dict[tuple[int, ...], Executable] = {}  # by the sizes of dynamic dimensions
-        for name, tensor in exported.state_dict.items():
-            _put(self, name, tensor, name in exported.parameter_names)
+        for name, tensor in exported.named_tensors().items():
+            _put(self, name, tensor, name in exported.parameter_names, name not in exported.non_persistent)
 
     @property
     def graph(self) -> Program:
@@ -281,7 +290,7 @@ def _match(spec: Any, arguments: Any, tensors: list[Tensor], where: str) -> None
         raise RuntimeError(f"{where}: expected {spec!r}, as captured, got {arguments!r}; export again")
 
 
-def _put(module: Module, name: str, tensor: Tensor, is_parameter: bool) -> None:
+def _put(module: Module, name: str, tensor: Tensor, is_parameter: bool, persistent: bool) -> None:
     """Register a tensor under a dotted name, creating submodules as needed."""
     *path, last = name.split(".")
     for part in path:
@@ -293,7 +302,7 @@ def _put(module: Module, name: str, tensor: Tensor, is_parameter: bool) -> None:
             last, tensor if isinstance(tensor, Parameter) else Parameter(tensor, requires_grad=False)
         )
     else:
-        module.register_buffer(last, tensor)
+        module.register_buffer(last, tensor, persistent)
 
 
 def save(
@@ -315,7 +324,8 @@ def save(
     about = {
         "version": VERSION, "title": ep.title, "spec": ep.spec, "inputs": list(ep.input_names),
         "names": [[value, name] for value, name in ep.names.items()],
-        "parameters": list(ep.parameter_names), "state": json.dumps(ep.state), "dynamic": json.dumps(_of(ep.dynamic)),
+        "parameters": list(ep.parameter_names), "non_persistent": list(ep.non_persistent),
+        "state": json.dumps(ep.state), "dynamic": json.dumps(_of(ep.dynamic)),
         "extra": json.dumps({name: _text_of(content) for name, content in (extra_files or {}).items()}),
     }  # fmt: skip
     save_program(ep.program, f, about, {f"{_EXAMPLE}{k}": example for k, example in enumerate(ep.examples)})
@@ -407,12 +417,18 @@ def _loaded(program: Program, about: Any, tensors: dict[str, Tensor]) -> Exporte
             else "it contains a program without a description"
         )
     names = {value: name for value, name in about["names"]}
-    inputs, parameters = about["inputs"], about["parameters"]
-    texts = [about["title"], *inputs, *parameters, *names.values()]
+    inputs, parameters, non_persistent = about["inputs"], about["parameters"], about.get("non_persistent", [])
+    texts = [about["title"], *inputs, *parameters, *non_persistent, *names.values()]
     known = all(type(text) is str and text.isprintable() for text in texts) and all(
         isinstance(name, Value) and name in program.held for name in names
     )
-    if not known or len(set(names.values())) != len(names) or not set(parameters) <= set(names.values()):
+    buffers = set(names.values()) - set(parameters)
+    if (
+        not known
+        or len(set(names.values())) != len(names)
+        or not set(parameters) <= set(names.values())
+        or not set(non_persistent) <= buffers
+    ):
         raise ValueError("its names do not match its tensors")
     leaves: list[Value] = []
     _leaves(about["spec"], leaves)
@@ -428,7 +444,9 @@ def _loaded(program: Program, about: Any, tensors: dict[str, Tensor]) -> Exporte
         raise ValueError("its arguments are invalid")
     state = state_file.checked(about.get("state", "{}"))
     dynamic = _dynamic(about.get("dynamic", "null"), program, tensors)
-    return ExportedProgram(program, about["spec"], inputs, names, parameters, examples, about["title"], state, dynamic)
+    return ExportedProgram(
+        program, about["spec"], inputs, names, parameters, examples, about["title"], state, dynamic, non_persistent
+    )
 
 
 def _leaves(spec: Any, leaves: list[Value]) -> None:

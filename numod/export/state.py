@@ -58,6 +58,16 @@ class State:
         return names
 
     @property
+    def non_persistent(self) -> set[str]:
+        """The names of buffers that `state_dict` leaves out."""
+        names: set[str] = set()
+        for name, module in self.modules.items():
+            prefix = "" if len(self.modules) == 1 else f"{name}."
+            for path, part in module.named_modules(prefix=prefix.removesuffix(".")):
+                names |= {f"{path}.{key}" if path else key for key in part._non_persistent_buffers_set}
+        return names
+
+    @property
     def parameters(self) -> list[Tensor]:
         """The tensors that may have gradients, each once."""
         parameters = [parameter for module in self.modules.values() for parameter in module.parameters()]
@@ -78,6 +88,7 @@ class State:
         return {
             "modules": modules,
             "optimizers": {name: _described(optimizer) for name, optimizer in self.optimizers.items()},
+            **({"non_persistent": sorted(non_persistent)} if (non_persistent := self.non_persistent) else {}),
         }
 
     @contextmanager

@@ -20,11 +20,14 @@ _PLAIN = (bool, int, float, str, type(None))
 def checked(text: Any) -> dict[str, Any]:
     """A file's description of modules and optimizers. Raises ValueError for an invalid one."""
     about = json.loads(text) if type(text) is str else None
-    if type(about) is not dict or (about and about.keys() != {"modules", "optimizers"}):
+    if type(about) is not dict or (about and about.keys() - {"non_persistent"} != {"modules", "optimizers"}):
         raise ValueError("its description of the state is invalid")
     for name, prefix in about.get("modules", {}).items():
         if type(name) is not str or type(prefix) is not str:
             raise ValueError("its description of the modules is invalid")
+    non_persistent = about.get("non_persistent", [])
+    if type(non_persistent) is not list or any(type(name) is not str for name in non_persistent):
+        raise ValueError("its list of non-persistent buffers is invalid")
     for optimizer in about.get("optimizers", {}).values():
         groups, counts = optimizer["param_groups"], optimizer["counts"]
         if type(groups) is not list or type(counts) is not dict or any("params" not in group for group in groups):
@@ -43,11 +46,12 @@ def read_state(f: str | os.PathLike) -> dict[str, dict[str, Any]]:
     about, tensors = checked(text), load_file(f)
     state_dicts: dict[str, dict[str, Any]] = {}
     optimizers = tuple(f"{name}." for name in about["optimizers"])
+    others = {STREAM, *about.get("non_persistent", [])}
     for name, prefix in about["modules"].items():
         state_dicts[name] = {
             key.removeprefix(prefix): tensor
             for key, tensor in tensors.items()
-            if key.startswith(prefix) and not key.startswith(optimizers) and key != STREAM
+            if key.startswith(prefix) and not key.startswith(optimizers) and key not in others
         }
     for name, optimizer in about["optimizers"].items():
         state_dicts[name] = _optimizer_state(name, optimizer, tensors)

@@ -163,7 +163,7 @@ def test_tensors_without_a_name_are_constants_and_no_state() -> None:
 
 
 @pytest.mark.parametrize("change", [
-    {"version": 99}, {"version": 1.5}, {"names": [[0, "a"]]}, {"inputs": []}, {"inputs": [3]}, {"spec": 1}, {"parameters": ["nothing"]}, {"title": "a\nb"}, {"title": 3},
+    {"version": 99}, {"version": 1.5}, {"names": [[0, "a"]]}, {"inputs": []}, {"inputs": [3]}, {"spec": 1}, {"parameters": ["nothing"]}, {"non_persistent": ["first.weight"]}, {"title": "a\nb"}, {"title": 3},
 ], ids=str)  # fmt: skip
 def test_a_description_that_does_not_fit_is_refused(change: dict, tmp_path: Path) -> None:
     from numod.serialization.program import read_program, save_program
@@ -224,6 +224,43 @@ def test_the_signature_names_what_values_stand_for() -> None:
     assert all(value in str(program.graph) for value in signature.inputs_to_parameters)
     assert [tensor.tolist() for tensor in program.constants.values()] == [[0.0, 1.0, 2.0]]
     assert program.run_decompositions({}) is program
+
+
+class Masked(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(2, 2)
+        self.layer.register_buffer("mask", torch.tensor([1.0, 0.0]), persistent=False)
+        self.register_buffer("shift", torch.ones(2))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layer(x) * self.layer.mask + self.shift
+
+
+def test_non_persistent_buffers_are_constants_and_no_state(tmp_path: Path) -> None:
+    net, x = Masked(), torch.ones(1, 2)
+    save(export(net, (x,)), tmp_path / "net.pt2")
+    for program in (export(net, (x,)), load(tmp_path / "net.pt2")):
+        assert program.state_dict.keys() == net.state_dict().keys() == program.module().state_dict().keys()
+        assert (
+            {name for name, _ in program.named_buffers()}
+            == {"layer.mask", "shift"}
+            == {*program.graph_signature.buffers}
+        )
+        assert [*program.constants] == ["layer.mask"]
+        assert torch.equal(program.module()(x), net(x))
+    module = export(net, (x,)).module()
+    module.load_state_dict(Masked().state_dict())
+
+
+def test_a_file_of_version_2_has_persistent_buffers_only(tmp_path: Path) -> None:
+    from numod.serialization.program import read_program, save_program
+
+    save(export(Masked(), (torch.ones(1, 2),)), tmp_path / "new")
+    program, about, tensors = read_program(tmp_path / "new")
+    about = {key: entry for key, entry in about.items() if key != "non_persistent"} | {"version": 2}
+    save_program(program, tmp_path / "old", about, {"example0": tensors["example0"]})
+    assert {*load(tmp_path / "old").state_dict} == {"layer.weight", "layer.bias", "layer.mask", "shift"}
 
 
 def test_extra_files_are_texts() -> None:

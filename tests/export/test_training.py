@@ -6,6 +6,7 @@ Those with the marker `export` need cc, and for microcontrollers a cross compile
 from __future__ import annotations
 
 import ctypes
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +18,7 @@ import numod as torch
 from numod import nn
 from numod.device import helpers
 from numod.export import ExportError, aot_compile, export, load, read_state, save
-from numod.serialization import load_file
+from numod.serialization import load_file, save_file
 
 needs_cc = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
 
@@ -284,3 +285,23 @@ def test_a_step_for_microcontrollers_is_small_and_needs_nothing(tmp_path: Path) 
     windows = artifact.path("windows-x86-64", library=False).read_bytes()
     assert helpers.undefined_symbols(windows) <= helpers.MEMORY | helpers.MATH
     assert len(artifact.path("cortex-m4", library=False).read_bytes()) < 12_000  # with the object file's tables
+
+
+def test_read_state_leaves_non_persistent_buffers_out(tmp_path: Path) -> None:
+    net = nn.Linear(2, 2)
+    net.register_buffer("mask", torch.ones(2), persistent=False)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+
+    def step(x: torch.Tensor) -> torch.Tensor:
+        optimizer.zero_grad()
+        loss = (net(x) * net.mask).sum()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    program = export(step, (torch.ones(1, 2),))
+    assert "mask" in program.constants and "mask" not in program.state_dict
+    save_file(program.named_tensors(), tmp_path / "net.safetensors", {"numod.state": json.dumps(program.state)})
+    net.load_state_dict(read_state(tmp_path / "net.safetensors")["net"])
+    save(program, tmp_path / "step.pt2")
+    assert load(tmp_path / "step.pt2").state == program.state
