@@ -249,7 +249,7 @@ BAD = {
     ("warmup", "nomodule:net", "1"): "No module named 'nomodule'",
     ("warmup", "numod.nn:Bogus", "1"): "has no attribute 'Bogus'",
     ("warmup", "numod.nn:Identity"): "the shape of its input",
-    ("warmup", "numod.nn:Identity", "a"): "invalid int value: 'a'",
+    ("warmup", "numod.nn:Identity", "a"): "expected sizes such as 1 3 32 32, got 'a'",
     ("warmup", "numod.nn:Identity", "--bogus"): "unrecognized arguments: --bogus",
     ("warmup", "numod.nn:Identity", "--input", "1x2"): "expected a shape such as 1,3,32,32",
     ("warmup", "numod.nn:Identity", "1", "--dtype", "float31"): "there is no dtype 'float31'",

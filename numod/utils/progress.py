@@ -75,8 +75,8 @@ class progress(Generic[Item]):  # used like a function
         self._last_printed = self._start
         depth = len(_running)
         _running.append(self)
-        self._print(depth, self._live or self._show is not None)
         try:
+            self._print(depth, self._live or self._show is not None)
             for item in self.iterable:
                 yield item
                 self.count += 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import unittest.mock
 
 import pytest
 
@@ -72,6 +73,10 @@ def test_a_loop_left_early_or_by_an_error_ends_its_line():
         for number in progress(range(5), file=screen):
             1 // number
     assert screen.getvalue().count("\n") == 2
+    interrupted = Terminal()
+    interrupted.write = unittest.mock.Mock(side_effect=KeyboardInterrupt)
+    with pytest.raises(KeyboardInterrupt):
+        list(progress(range(5), file=interrupted))
     after = Terminal()
     list(progress(range(1), file=after))
     assert "\x1b[1A" not in after.getvalue()
