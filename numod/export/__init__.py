@@ -18,10 +18,11 @@ from .ahead_of_time import Artifact, ExportError, aot_compile
 from .capture import export
 from .dimensions import Dim, dims
 from .loader import load_native
+from ..serialization.records import register_dataclass
 from .program import ExportedProgram, load, save
 from .state_file import read_state
 
 __all__ = [
     "Artifact", "Dim", "ExportError", "ExportedProgram", "aot_compile", "dims", "export", "load", "load_native",
-    "read_state", "save",
+    "read_state", "register_dataclass", "save",
 ]  # fmt: skip

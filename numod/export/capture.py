@@ -16,6 +16,7 @@ from ..graph.values.pytree import replace
 from ..graph.ir.program import Program, Value
 from ..graph.capture.trace import trace
 from ..nn import Module
+from ..serialization import records
 from . import dimensions, problems
 from .problems import ExportError
 from .outputs import with_own_outputs
@@ -133,12 +134,20 @@ def _spec(argument: Any, tensors: list[Tensor], where: str) -> Any:
         return type(argument)([_spec(part, tensors, f"{where}[{k}]") for k, part in enumerate(argument)])
     if type(argument) is dict and all(isinstance(key, str) for key in argument):
         return {key: _spec(part, tensors, f"{where}[{key!r}]") for key, part in argument.items()}
+    if records.is_record(argument):
+        parts = {key: _spec(part, tensors, f"{where}.{key}") for key, part in records.fields(argument).items()}
+        return records.rebuilt(type(argument), parts)
     if is_simple(argument):
         return argument
-    raise TypeError(
+    advice = "; call torch.export.register_dataclass(cls) first" if dataclasses.is_dataclass(argument) else ""
+    raise _UnsupportedArgument(
         f"export: {where} is a {type(argument).__name__}; arguments can be tensors, numbers, strings, and "
-        "tuples, lists and dicts of them"
+        f"tuples, lists, dicts, named tuples and registered dataclasses of them{advice}"
     )
+
+
+class _UnsupportedArgument(TypeError, ValueError):
+    """PyTorch raises ValueError for an argument of a class that it does not know."""
 
 
 def _integers_of(result: Any) -> Any:
@@ -150,6 +159,8 @@ def filled(spec: Any, tensors: Sequence[Tensor]) -> Any:
     """The structure with tensors in place of its Values."""
     if isinstance(spec, Value):
         return tensors[spec.number]
+    if records.is_record(spec):
+        return records.rebuilt(type(spec), {key: filled(part, tensors) for key, part in records.fields(spec).items()})
     if type(spec) in (tuple, list):
         return type(spec)([filled(part, tensors) for part in spec])
     return {key: filled(part, tensors) for key, part in spec.items()} if type(spec) is dict else spec
@@ -243,6 +254,9 @@ def input_names_of(mod: Any, arguments: list) -> tuple[str, ...]:
     def note(name: str, argument: Any) -> None:
         if isinstance(argument, Tensor):
             input_names.append(name)
+        elif records.is_record(argument):
+            for key, part in records.fields(argument).items():
+                note(f"{name}_{key}", part)
         elif isinstance(argument, (tuple, list)):
             for k, part in enumerate(argument):
                 note(f"{name}_{k}", part)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..core.tensor import Tensor
+from ..serialization import records
 
 
 class DimHint:
@@ -154,6 +155,8 @@ class _ShapesReader:
         """Read the shapes of one argument, which may be a structure of tensors."""
         if isinstance(argument, Tensor):
             self.tensors.append(self._of_tensor(shapes, argument, name, where))
+        elif records.is_record(argument):
+            self._read_record(shapes, argument, name, where)
         elif isinstance(argument, (tuple, list)):
             self._check_form(shapes, (tuple, list), argument, where)
             for k, part in enumerate(argument):
@@ -167,6 +170,15 @@ class _ShapesReader:
             raise RuntimeError(
                 f"Cannot associate shape {shapes!r} at `{where}` to non-tensor {argument!r} (expected None)"
             )
+
+    def _read_record(self, shapes: Any, record: Any, name: str, where: str) -> None:
+        """Read the shapes of a record's fields, for a dataclass those that are not None."""
+        parts = records.fields(record)
+        if not isinstance(record, tuple):
+            parts = {key: part for key, part in parts.items() if part is not None}
+        self._check_form(shapes, (tuple, list), parts, where)
+        for k, (key, part) in enumerate(parts.items()):
+            self.read(None if shapes is None else shapes[k], part, f"{name}.{key}", f"{where}[{k}]")
 
     def _check_form(self, shapes: Any, kind: Any, argument: Any, where: str) -> None:
         if shapes is None or (isinstance(shapes, kind) and len(shapes) == len(argument)):

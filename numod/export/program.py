@@ -19,6 +19,7 @@ from ..graph.backend.executable import Executable
 from ..graph.backend.section import Form
 from ..graph.passes.freezing import with_constants, with_transformed_weights
 from ..nn import Module, Parameter
+from ..serialization import records
 from ..serialization.program import read_program, save_program
 from . import state_file
 from .dimensions import Symbol
@@ -272,6 +273,14 @@ def _match(spec: Any, arguments: Any, tensors: list[Tensor], where: str) -> None
         if not isinstance(arguments, Tensor):
             raise RuntimeError(f"{where}: expected a Tensor, got {type(arguments).__name__}")
         tensors.append(arguments)
+    elif records.is_record(spec):
+        if type(arguments) is not type(spec):
+            raise RuntimeError(
+                f"{where}: expected a {type(spec).__name__}, as captured, got a {type(arguments).__name__}"
+            )
+        parts = records.fields(arguments)
+        for key, part in records.fields(spec).items():
+            _match(part, parts[key], tensors, f"{where}.{key}")
     elif isinstance(spec, (tuple, list)):
         if not isinstance(arguments, (tuple, list)) or len(arguments) != len(spec):
             came = f"{len(arguments)} items" if isinstance(arguments, (tuple, list)) else type(arguments).__name__
@@ -321,6 +330,7 @@ def save(
         raise TypeError(
             f"The 'ep' parameter must be an instance of 'ExportedProgram', got '{type(ep).__name__}' instead."
         )
+    records.require_names(None if ep.dynamic is None else ep.dynamic.template)
     about = {
         "version": VERSION, "title": ep.title, "spec": ep.spec, "inputs": list(ep.input_names),
         "names": [[value, name] for value, name in ep.names.items()],
@@ -452,5 +462,6 @@ def _loaded(program: Program, about: Any, tensors: dict[str, Tensor]) -> Exporte
 def _leaves(spec: Any, leaves: list[Value]) -> None:
     if isinstance(spec, Value):
         leaves.append(spec)
+    spec = records.fields(spec) if records.is_record(spec) else spec
     for part in spec if isinstance(spec, (tuple, list)) else spec.values() if isinstance(spec, dict) else ():
         _leaves(part, leaves)

@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from ..func.trees import leaves, map_leaves, registered
+from ..serialization.records import register_dataclass, register_namedtuple
 
 PyTree = Context = Any
 __all__ = [
-    "GetAttrKey", "MappingKey", "SequenceKey", "key_get", "keystr", "register_pytree_node", "tree_all", "tree_any",
+    "GetAttrKey", "MappingKey", "SequenceKey", "key_get", "keystr", "register_dataclass", "register_pytree_node",
+    "tree_all", "tree_any",
     "tree_flatten", "tree_flatten_with_path", "tree_iter", "tree_leaves", "tree_leaves_with_path", "tree_map",
     "tree_map_", "tree_map_only", "tree_map_with_path", "tree_unflatten",
 ]  # fmt: skip
@@ -35,7 +37,7 @@ def register_pytree_node(cls: type, flatten_fn: Callable, unflatten_fn: Callable
     registered[cls] = NodeDef(flatten_fn, unflatten_fn)
 
 
-_register_pytree_node = register_pytree_node
+_register_pytree_node, _register_namedtuple = register_pytree_node, register_namedtuple
 
 
 def _dict_flatten(d: dict) -> tuple[list[Any], list[Any]]:

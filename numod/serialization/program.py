@@ -43,6 +43,7 @@ from ..ops.pointwise import OverComplex
 from ..ops.reduce.reduction import FusedMapReduce
 from ..ops.update import Update
 from ..ops.update import rows as updates
+from . import records
 from .refusal import shorten
 from .safetensors import load_file, load_metadata, save_file
 from .torch_objects import is_index
@@ -67,6 +68,7 @@ def save_program(
     """
     text, tensors = described(program)
     text |= {} if about is None else {"about": _to_json(about)}
+    records.require_names([text["outputs"], text.get("about")])
     save_file(tensors | (further or {}), filename, {KEY: json.dumps(text, separators=(",", ":"))})
 
 
@@ -232,9 +234,13 @@ def _to_json(value: Any) -> Any:
         return {"slice": [value.start, value.stop, value.step]}
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
         return {"dict": [[key, _to_json(part)] for key, part in value.items()]}
+    if records.is_record(value):
+        name, fields = records.described(value)
+        return {"record": [name, [[key, _to_json(part)] for key, part in fields.items()]]}
     raise ValueError(
         f"save_program: a {type(value).__name__} cannot be written to a file, which holds tensors, numbers, strings, "
-        "tuples, lists, dicts with strings as keys and numod.return_types; convert it before it is returned"
+        "tuples, lists, dicts with strings as keys, numod.return_types and registered dataclasses "
+        "(torch.export.register_dataclass); convert it before it is returned"
     )
 
 
@@ -411,12 +417,17 @@ def _from_json(node: Any, depth: int = 0) -> Any:
     if kind in _CONTAINERS:
         return _CONTAINERS[kind]([_from_json(part, depth + 1) for part in _checked(list, inner, f"a {kind}")])
     if kind == "dict":
-        return {
-            _checked(str, key, "a key"): _from_json(part, depth + 1) for key, part in _checked(list, inner, "a dict")
-        }
+        return _dict_from_json(inner, depth)
+    if kind == "record":
+        name, entries = _checked(list, inner, "a record")
+        return records.of_description(name, _dict_from_json(entries, depth))
     if kind not in _READERS:
         raise ValueError(f"there is no tag {shorten(kind)}")
     return _READERS[kind](inner)
+
+
+def _dict_from_json(entries: Any, depth: int) -> dict[str, Any]:
+    return {_checked(str, key, "a key"): _from_json(part, depth + 1) for key, part in _checked(list, entries, "a dict")}
 
 
 def _slice(parts: Any) -> slice:
