@@ -31,7 +31,7 @@ Update Scatter""".split()
 COMPOSED = "Attention AttentionGradient Layer LinearGradient".split()  # of the ops above, where they are not on the CPU
 # chosen for tensors there
 CPU = """ByteLinear CompressedByteLinear CompressedLinear DynamicLayer DynamicLinear Nll NllGradient PackByteFilters PackBytes PackColumns PackSparse
-PackedByteConvolution PackedByteLinear PackedDynamicLinear PackedLinear PackedMatmul SparseLinear WinogradConvolution
+PackedByteConvolution PackedByteLinear PackedDynamicLinear PackedLinear PackedMatmul SparseConvolution SparseLinear WinogradConvolution
 WinogradWeight""".split()
 ALWAYS = "Move View ViewAsDtype Fused Closed".split()  # no kernel of their own
 NO_KERNEL = ["eig"]  # factorizations
