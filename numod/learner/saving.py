@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import io
-import warnings
 from pathlib import Path
 from types import NoneType
 from typing import Any
 
 import numpy as np
 
+from ..errors import warn_caller
 from .. import nn
 from ..core.create.values import from_numpy
 from ..core.tensor import Tensor
@@ -82,10 +82,9 @@ def _program(learn: Any) -> Any:
         file = io.BytesIO()
         save_program(export_program(learn.model.cpu().eval(), sample), file)
     except (RuntimeError, ValueError, TypeError) as problem:
-        warnings.warn(
+        warn_caller(
             f"export: the model cannot be captured as a program ({problem}); the file has its weights, and "
-            "load_learner needs the argument model",
-            stacklevel=4,
+            "load_learner needs the argument model"
         )
         return None
     finally:
