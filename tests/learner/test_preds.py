@@ -65,6 +65,24 @@ def test_several_inputs_outputs_and_targets(tmp_path: Path) -> None:
     assert again.allclose(scores, atol=1e-6)
 
 
+class Mixed(Two):
+    """A list, None and a number beside the scores."""
+
+    def forward(self, x: numod.Tensor) -> tuple:
+        return self.linear(x), [x, {"twice": x * 2}], None, 1.5
+
+
+def test_outputs_that_are_lists_or_no_tensors(tmp_path: Path) -> None:
+    loader = batches()
+    learn = Learner(DataLoaders(loader, loader), Mixed(), lambda pred, y: F.cross_entropy(pred[0], y), path=tmp_path)
+    (scores, (same, named), nothing, numbers), _ = learn.get_preds()
+    assert scores.allclose(learn.model.linear(X)) and numod.equal(same, X) and numod.equal(named["twice"], 2 * X)
+    assert nothing is None and numbers == [1.5] * len(loader)
+    learn.export("mixed.pkl")
+    scores, (same, named), _, _ = load_learner(tmp_path / "mixed.pkl").model(X)
+    assert scores.allclose(learn.model.linear(X)) and numod.equal(same, X) and numod.equal(named["twice"], 2 * X)
+
+
 def test_batches_that_are_no_tuples() -> None:
     with pytest.raises(TypeError, match="expected tuples .*got dict"):
         learner([{"x": X}]).fit(1)
