@@ -53,6 +53,11 @@ CASES = [
         lambda: torch.tensor([[[1], [2]], [[3], [4, 5]]]),
     ),
     (TypeError, "not a sequence: expected one of length 2 at dim 1, got int", lambda: torch.tensor([[1, 2], 3])),
+    (
+        ValueError,
+        r"expected sequence of length 1 at dim 1 \(got 0\)",
+        lambda: torch.tensor([[[]], []]),
+    ),  # without a number
     (TypeError, r"rand\(\): argument 'dtype' must be dtype, not str", lambda: torch.rand(2, dtype="float")),
     (TypeError, r"addmm\(\): argument 'mat1' \(position 2\) must be Tensor, not int", lambda: X.addmm_(1, X)),
     (TypeError, r"topk\(\): argument 'k' \(position 2\) must be int, not float", lambda: X.topk(1.5)),
