@@ -25,17 +25,21 @@ class Named(nn.Module):
 
 
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
-def test_inputs_and_outputs_by_name(compiled: bool) -> None:
+def test_inputs_and_outputs_by_name(tmp_path: Path, compiled: bool) -> None:
     loader = [({"x": x}, y) for x, y in batches()]
     learn = Learner(
         DataLoaders(loader, loader), Named(), lambda pred, y: F.cross_entropy(pred["scores"], y), compile=compiled,
         metrics=lambda pred, y: accuracy(pred["scores"], y), default_cbs=False, cbs=Recorder,
+        path=tmp_path,
     )  # fmt: skip
     learn.logger = lambda row: None
     learn.fit(2)
     inputs, preds, targets = learn.get_preds(with_input=True)
     assert numod.equal(inputs["x"], X) and numod.equal(preds["twice"], 2 * X) and targets.shape == (12,)
     assert preds["scores"].allclose(learn.model.linear(X))
+    learn.export("named.pkl")
+    again = load_learner(tmp_path / "named.pkl").model({"x": X})
+    assert again["scores"].allclose(preds["scores"]) and numod.equal(again["twice"], 2 * X)
 
 
 class Two(nn.Module):
