@@ -79,12 +79,12 @@ class Mixed(Two):
 def test_outputs_that_are_lists_or_no_tensors(tmp_path: Path) -> None:
     loader = batches()
     learn = Learner(DataLoaders(loader, loader), Mixed(), lambda pred, y: F.cross_entropy(pred[0], y), path=tmp_path)
-    (scores, (same, named), nothing, numbers), _ = learn.get_preds()
-    assert scores.allclose(learn.model.linear(X)) and numod.equal(same, X) and numod.equal(named["twice"], 2 * X)
+    (scores, (same, inner), nothing, numbers), _ = learn.get_preds()
+    assert scores.allclose(learn.model.linear(X)) and numod.equal(same, X) and numod.equal(inner["twice"], 2 * X)
     assert nothing is None and numbers == [1.5] * len(loader)
     learn.export("mixed.pkl")
-    scores, (same, named), _, _ = load_learner(tmp_path / "mixed.pkl").model(X)
-    assert scores.allclose(learn.model.linear(X)) and numod.equal(same, X) and numod.equal(named["twice"], 2 * X)
+    scores, (same, inner), _, _ = load_learner(tmp_path / "mixed.pkl").model(X)
+    assert scores.allclose(learn.model.linear(X)) and numod.equal(same, X) and numod.equal(inner["twice"], 2 * X)
 
 
 def test_batches_that_are_no_tuples() -> None:
