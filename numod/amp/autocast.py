@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -197,13 +196,12 @@ class autocast(contextlib.ContextDecorator):
 
     def _possible(self) -> bool:
         if self.device == "cuda" and not cuda.is_available():
-            warnings.warn("User provided device_type of 'cuda', but CUDA is not available. Disabling", stacklevel=3)
+            warn_caller("User provided device_type of 'cuda', but CUDA is not available. Disabling")
             return False
         if self.fast_dtype not in (bfloat16, float16):
-            warnings.warn(
+            warn_caller(
                 f"In {self.device.upper()} autocast, but the target dtype is not supported. Disabling autocast.\n"
-                f"{self.device.upper()} Autocast only supports dtypes of numod.bfloat16, numod.float16 currently.",
-                stacklevel=3,
+                f"{self.device.upper()} Autocast only supports dtypes of numod.bfloat16, numod.float16 currently."
             )
             return False
         return True

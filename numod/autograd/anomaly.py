@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import sys
 import traceback
-import warnings
 from types import SimpleNamespace
 
+from ..errors import warn_caller
 from ..core.listeners import listeners
 from ..core.tensor import Tensor
 from . import backward_pass
@@ -67,7 +67,7 @@ def _watched(node: Node, grads: list[Tensor | None]) -> list[tuple[int, Tensor |
         unknown = (
             "No forward pass information available. Enable detect anomaly during forward pass for more information."
         )
-        warnings.warn(f"Error detected in {node.name()}. {unknown if lines is None else known}", stacklevel=2)
+        warn_caller(f"Error detected in {node.name()}. {unknown if lines is None else known}")
         raise
     return gradients
 
@@ -114,10 +114,9 @@ class detect_anomaly:
 
     def __init__(self, check_nan: bool = True) -> None:
         self._check_nan = check_nan
-        warnings.warn(
+        warn_caller(
             "Anomaly Detection has been enabled. This mode will increase the runtime and should only be enabled for "
-            "debugging.",
-            stacklevel=2,
+            "debugging."
         )
 
     def __enter__(self) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import threading
-import warnings
 from collections.abc import Callable, Sequence
 from contextvars import copy_context
 
@@ -53,13 +52,12 @@ def backward(
         if isinstance(tensor, Tensor):
             tensor.retain_grad()  # so that non-leaf tensors get `.grad`
     if create_graph:
-        warnings.warn(
+        warn_caller(
             "Using backward() with create_graph=True will create a reference cycle between the parameter and its "
             "gradient which can cause a memory leak. "
             "We recommend using autograd.grad when creating the graph to avoid this. If you have to use this "
             "function, make sure to reset the .grad fields "
-            "of your parameters to None after use to break the cycle and avoid the leak.",
-            stacklevel=3,
+            "of your parameters to None after use to break the cycle and avoid the leak."
         )
     _start_pass(
         tensors, grad_tensors, bool(create_graph if retain_graph is None else retain_graph), create_graph, targets, True

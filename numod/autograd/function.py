@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import functools
 import threading
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from ..errors import warn_caller
 from ..core.apply import state
 from ..core.create.creation import zeros
 from ..core.extensions import extensions
@@ -329,10 +329,9 @@ def _recorded(cls: type, context: Context, arguments: tuple, edges: tuple, resul
             "the Function."
         )
     if not dirty <= inputs:
-        warnings.warn(
+        warn_caller(
             "ctx.mark_dirty() received a tensor that was not an input. Only input Tensors that have been modified "
-            "need it",
-            stacklevel=4,
+            "need it"
         )
         dirty &= inputs
     fresh = tuple(

@@ -5,8 +5,8 @@ They are remembered; the precision of products and the order of sums by index ar
 
 from __future__ import annotations
 
-import warnings
 
+from ..errors import warn_caller
 from .. import dtypes
 from ..kernel import tensor_cores
 from ..ops.index import indexing
@@ -42,10 +42,9 @@ def set_float32_matmul_precision(precision: str) -> None:
         tensor_cores.precision = precision
         _forget_plans()
     else:
-        warnings.warn(
+        warn_caller(
             f"{precision} is not one of 'highest', 'high', or 'medium'; the current setFloat32MatmulPrecision call "
-            "has no effect.",
-            stacklevel=2,
+            "has no effect."
         )
 
 

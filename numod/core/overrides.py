@@ -12,13 +12,13 @@ does not slow down other tensors.
 from __future__ import annotations
 
 import threading
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import wraps
 from types import FunctionType, ModuleType
 from typing import Any, NoReturn
 
+from ..errors import warn_caller
 from ..device import signals
 from .listeners import listeners, notify_overridden
 from .function_code import original, originals, recoded
@@ -388,10 +388,9 @@ def _init_subclass(cls: type, **kwargs: object) -> None:
     """Install the trampolines for the first subclass that overrides functions."""
     super(Tensor, cls).__init_subclass__(**kwargs)
     if "__torch_dispatch__" in vars(cls):
-        warnings.warn(
+        warn_caller(
             f"{cls.__qualname__}: numod has no __torch_dispatch__, which will not be called; override functions by "
-            "__torch_function__",
-            stacklevel=2,
+            "__torch_function__"
         )
     if overrides(cls) and not vars(cls).get("overrides_from_first_object"):
         install()

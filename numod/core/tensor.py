@@ -7,13 +7,12 @@ the number of the result), `_base` (the base of a view).
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 
 from ..device import Layout, Size, Storage
 from ..device.device import Device
 from ..dtypes import dtype as DType
-from ..errors import normalize_dim
+from ..errors import normalize_dim, warn_caller
 from . import changes
 from .attribute_view import AttributeView
 
@@ -357,12 +356,11 @@ class Tensor(TensorBase):
         For other tensors it is None, with a warning.
         """
         if self._grad is None and self._node is not None and not self._retains_grad:
-            warnings.warn(
+            warn_caller(
                 "The .grad attribute of a Tensor that is not a leaf Tensor is being "
                 "accessed. Its .grad attribute won't be populated during autograd.backward(). "
                 "If you indeed want the .grad field to be populated for a non-leaf Tensor, use .retain_grad() on the "
-                "non-leaf Tensor.",
-                stacklevel=2,
+                "non-leaf Tensor."
             )
         return self._grad
 

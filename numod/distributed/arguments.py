@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
+from ..errors import warn_caller
 from ..core.tensor import Tensor
 from .group import ProcessGroup, default_group, get_group_rank, is_member
 
@@ -54,10 +54,7 @@ def member_group(group: ProcessGroup | int | None, name: str) -> ProcessGroup | 
     group = default_group(group)
     if is_member(group):
         return group
-    warnings.warn(
-        f"Running {name} on global rank {default_group().group_rank} which does not belong to the given group.",
-        stacklevel=3,
-    )
+    warn_caller(f"Running {name} on global rank {default_group().group_rank} which does not belong to the given group.")
     return None
 
 

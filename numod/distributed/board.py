@@ -50,10 +50,10 @@ class Board:
         """This process ends: it begins no collective any more."""
         self.counts[0] = -os.getpid()
 
-    def ended(self, group: ProcessGroup) -> bool:
-        """Whether a rank of the group has ended that has begun fewer collectives than this one."""
+    def ended(self, group: ProcessGroup, awaited: int | None = None) -> bool:
+        """Whether a rank of the group, or the awaited one, has ended and has begun fewer collectives than this one."""
         slot = group.slot
-        rows = [self.rows[rank] for rank in group.ranks if rank in self.rows]
+        rows = [self.rows[rank] for rank in group.ranks if rank in self.rows and awaited in (None, rank)]
         return any(row[slot] < self.counts[slot] and _state(int(row[0])) != "running" for row in rows)
 
     def missing(self, group: ProcessGroup) -> str:

@@ -9,9 +9,10 @@ import numpy as np
 
 from ..autograd import Function, no_grad
 from ..core.apply import apply
-from ..core.create.creation import empty
+from ..core.create.creation import empty, ones_like
 from ..core.tensor import Tensor
 from ..device.layout import layout
+from ..dtypes import bool_
 from ..ops.op import Op, Plan
 from . import collectives
 from .calls import ALL_REDUCE
@@ -76,7 +77,8 @@ class _Broadcast(Function):
     @staticmethod
     def backward(ctx, g: Tensor) -> tuple:
         total = sum_over_ranks(g, ctx.group)
-        return (total if ctx.group.ranks[ctx.group.group_rank] == ctx.src else total * 0), None, None
+        is_source = ctx.group.ranks[ctx.group.group_rank] == ctx.src
+        return (total if is_source else total.masked_fill(ones_like(total, dtype=bool_), 0)), None, None
 
 
 def broadcast(tensor: Tensor, src: int, group: ProcessGroup | None = None) -> Tensor:

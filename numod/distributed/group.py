@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import warnings
 from datetime import timedelta
 from typing import Any
 
+from ..errors import warn_caller
 from . import engine
 from .board import SLOTS, Board
 from .environment import limit_threads
@@ -175,7 +175,7 @@ def init_process_group(
                 f"init_process_group: {argument} is {requested}, but MPI's is {actual}; leave it out, or {_COMMAND}"
             )
     if backend != "mpi" and communicator.rank == 0:
-        warnings.warn(f"init_process_group: the backend is MPI, in the place of {str(backend)!r}", stacklevel=2)
+        warn_caller(f"init_process_group: the backend is MPI, in the place of {str(backend)!r}")
     current.groups, current.group_count = [], 1
     board = Board(communicator)
     current.world = ProcessGroup(communicator, list(range(communicator.size)), timeout, board, "0", backend, 0)

@@ -7,11 +7,11 @@ optimizer that averages after its step is `distributed.optim.PostLocalSGDOptimiz
 from __future__ import annotations
 
 import sys
-import warnings
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 
+from ..errors import warn_caller
 from ..core.tensor import Tensor
 from ..futures import Future
 from .coalesced import all_reduce_coalesced
@@ -101,7 +101,7 @@ class PeriodicModelAverager(ModelAverager):
         if period < 1:
             raise ValueError("Arg ``period`` must be a positive value.")
         if period == 1:
-            warnings.warn(f"PeriodicModelAverager: the period is 1; {_USELESS}", stacklevel=2)
+            warn_caller(f"PeriodicModelAverager: the period is 1; {_USELESS}")
         self.period = period
 
     def average_parameters(self, params: Iterable) -> None:
@@ -131,7 +131,7 @@ class HierarchicalModelAverager(ModelAverager):
         if periods[0] <= 0:
             raise ValueError("The minimum period in arg ``period_group_size_dict`` must be a positive value.")
         if periods[-1] == 1:
-            warnings.warn(f"HierarchicalModelAverager: the largest period is 1; {_USELESS}", stacklevel=2)
+            warn_caller(f"HierarchicalModelAverager: the largest period is 1; {_USELESS}")
         whole = get_world_size(self.process_group)
         if sizes[-1] != whole:
             raise ValueError(

@@ -6,12 +6,12 @@ Rank 0 of the group receives a message from each rank, then answers all.
 from __future__ import annotations
 
 import time
-import warnings
 from datetime import timedelta
 from typing import Any
 
 import numpy as np
 
+from ..errors import warn_caller
 from ..graph.capture.recorder import line
 from .arguments import member_group
 from .engine import mpi_type
@@ -32,7 +32,7 @@ def monitored_barrier(
     timeout that is no timedelta; a float is taken as seconds, with a warning.
     """
     if isinstance(timeout, float):
-        warnings.warn(f"monitored_barrier: give the timeout as timedelta(seconds={timeout})", stacklevel=2)
+        warn_caller(f"monitored_barrier: give the timeout as timedelta(seconds={timeout})")
         timeout = timedelta(seconds=timeout)
     length = None if timeout is None else checked_timeout(timeout).total_seconds()
     if (group := member_group(group, "monitored_barrier")) is None or group.single:
@@ -61,7 +61,7 @@ def _collect(group: ProcessGroup, tag: int, seconds: float, wait_all_ranks: bool
         if left <= 0 and not wait_all_ranks:
             _give_up(requests)
             raise DistBackendError(f"Rank {group.ranks[0]} timed out in monitoredBarrier after {seconds * 1e3:.0f} ms")
-        if not _arrives(request, group, max(left, 0.0)):
+        if not _arrives(request, group, group.ranks[rank], max(left, 0.0)):
             late.append(group.ranks[rank])
             if not wait_all_ranks:
                 break
@@ -76,10 +76,10 @@ def _collect(group: ProcessGroup, tag: int, seconds: float, wait_all_ranks: bool
         complete(group.communicator.Isend(_message(), rank, tag), group, "monitored_barrier")
 
 
-def _arrives(request: Any, group: ProcessGroup, seconds: float) -> bool:
-    """Whether a message arrives in time."""
+def _arrives(request: Any, group: ProcessGroup, rank: int, seconds: float) -> bool:
+    """Whether a rank's message arrives in time."""
     try:
-        complete(request, group, "monitored_barrier", timeout=seconds)
+        complete(request, group, "monitored_barrier", timeout=seconds, awaited=rank)
     except DistBackendError:
         return False
     return True

@@ -19,8 +19,13 @@ _SPINS = 50  # tests before the processor is given to others, which a late rank 
 _yield = getattr(os, "sched_yield", lambda: time.sleep(0))
 
 
-def complete(request: Any, group: ProcessGroup, name: str, where: str = "", timeout: float | None = None) -> None:
-    """Wait for a request. Raises DistBackendError after the timeout, with the ranks that have not arrived."""
+def complete(
+    request: Any, group: ProcessGroup, name: str, where: str = "", timeout: float | None = None,
+    awaited: int | None = None,
+) -> None:  # fmt: skip
+    """Wait for a request. Raises DistBackendError after the timeout, with the ranks that have not arrived, or where a
+    rank of this machine has ended: the awaited one, for a message of one rank.
+    """
     test = request.Test
     try:
         for _ in range(_SPINS):
@@ -34,7 +39,7 @@ def complete(request: Any, group: ProcessGroup, name: str, where: str = "", time
                 raise DistBackendError(_late(group, name, where or line(), waited))
             if waited > next_check:
                 next_check = waited + 1.0
-                if group.board.ended(group) and not test():
+                if group.board.ended(group, awaited) and not test():
                     raise DistBackendError(_late(group, name, where or line(), waited, is_late=False))
             if waited > 0.02:
                 time.sleep(0.0002)

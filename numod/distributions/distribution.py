@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
+from ..errors import warn_caller
 from ..autograd import no_grad
 from ..core import Tensor
 from ..device import Size
@@ -103,7 +103,7 @@ class Distribution:
 
     def sample_n(self, n: int) -> Tensor:
         """Draw `n` values."""
-        warnings.warn("sample_n will be deprecated. Use .sample((n,)) instead", UserWarning, stacklevel=2)
+        warn_caller("sample_n will be deprecated. Use .sample((n,)) instead")
         return self.sample((n,))
 
     def log_prob(self, value: Tensor) -> Tensor:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-import warnings
 
+from ..errors import warn_caller
 from ..core import Tensor, arange, functions as f
 from ..core.linalg.linear_algebra import cholesky_solve, slogdet
 from ..core.create.random import randn
@@ -52,10 +52,7 @@ class Wishart(WithCovariance, ExponentialFamily):
             raise ValueError(f"Value of df={df} expected to be greater than ndim - 1 = {event[-1] - 1}.")
         self.__dict__[name] = matrix = matrix.expand((*batch, *event))
         if bool((self.df < event[-1]).any()):
-            warnings.warn(
-                "Low df values detected. Singular samples are highly likely to occur for ndim - 1 < df < ndim.",
-                stacklevel=2,
-            )
+            warn_caller("Low df values detected. Singular samples are highly likely to occur for ndim - 1 < df < ndim.")
         super().__init__(batch, event, validate_args=validate_args)
         self._factor(name, matrix)
 
@@ -88,7 +85,7 @@ class Wishart(WithCovariance, ExponentialFamily):
             if bool(is_valid.all()):
                 break
             if not attempt:
-                warnings.warn("Singular sample detected.", stacklevel=2)
+                warn_caller("Singular sample detected.")
             sample = f.where(self._of_matrices(is_valid), sample, self._bartlett(sample_shape))
         return sample
 

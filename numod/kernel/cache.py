@@ -18,10 +18,10 @@ import contextlib
 import functools
 import os
 import sys
-import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from ..errors import warn_caller
 from .. import config
 from . import bound, packs, seal
 from .entry import MAX_ENTRY_BYTES, Entry, Malformed, dump, file_name, parse
@@ -204,4 +204,4 @@ def _warn(folder: str | None, reason: str) -> None:
 def _warn_once(message: str) -> None:
     """Warn once. If warnings are errors, the kernel is built nevertheless."""
     with contextlib.suppress(UserWarning):
-        warnings.warn(message, stacklevel=2)
+        warn_caller(message)

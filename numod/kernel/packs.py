@@ -22,10 +22,10 @@ import json
 import mmap
 import os
 import sys
-import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
+from ..errors import warn_caller
 from .. import config
 from .entry import Entry, Malformed, dump, parse
 from .trust import Folder, Untrusted
@@ -196,7 +196,7 @@ def _files(path: Iterable[str]) -> Iterator[str]:
 @functools.cache
 def _warned(path: str, reason: str) -> None:
     with suppress(UserWarning):  # where warnings are errors, the kernel is compiled nevertheless
-        warnings.warn(f"the pack of kernels {path} is not used: {reason}; its kernels are compiled", stacklevel=2)
+        warn_caller(f"the pack of kernels {path} is not used: {reason}; its kernels are compiled")
 
 
 def _warn(path: str, error: Exception) -> None:

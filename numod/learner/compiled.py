@@ -6,10 +6,10 @@ A callback that handles an event inside the step makes the step eager, unless it
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from ..errors import warn_caller
 from .. import dtypes
 from ..autograd import no_grad, set_grad_enabled
 from ..core.create.creation import zeros
@@ -35,7 +35,7 @@ def _step(learn: Loop, training: bool) -> Callable | None:
         reason = _reason(callback)
         if reason is not None:
             if training:
-                warnings.warn(f"compile=True: the step runs eagerly, because {callback!r} {reason}", stacklevel=6)
+                warn_caller(f"compile=True: the step runs eagerly, because {callback!r} {reason}")
             return None
     inside = tuple([callback for callback in active if callback.in_step])
     with_pred = not training or any(callback.needs_pred for callback in active if callback.listens_to("after_batch"))

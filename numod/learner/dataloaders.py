@@ -117,13 +117,18 @@ def in_order(loader: Any) -> Any:
 
 def moved_to(batch: Any, device: Any) -> Any:
     """The batch with all its tensors on a device."""
+    return mapped(batch, lambda tensor: tensor.to(device))
+
+
+def mapped(batch: Any, function: Callable[[Tensor], Tensor]) -> Any:
+    """The batch with each of its tensors, also in tuples, lists and dicts, replaced by the function's result."""
     if isinstance(batch, Tensor):
-        return batch.to(device)
+        return function(batch)
     if isinstance(batch, Mapping):
-        return {key: moved_to(value, device) for key, value in batch.items()}
+        return {key: mapped(value, function) for key, value in batch.items()}
     if isinstance(batch, (list, tuple)):
-        moved = [moved_to(part, device) for part in batch]
-        return type(batch)(*moved) if hasattr(batch, "_fields") else type(batch)(moved)
+        parts = [mapped(part, function) for part in batch]
+        return type(batch)(*parts) if hasattr(batch, "_fields") else type(batch)(parts)
     return batch
 
 

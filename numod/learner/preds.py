@@ -10,6 +10,7 @@ from typing import Any
 from .. import nn
 from ..autograd import no_grad
 from ..core.shape.joining import cat
+from ..core.tensor import Tensor
 from ..nn import functional as F
 from ..utils.data import default_collate
 from .dataloaders import moved_to
@@ -60,18 +61,21 @@ def _detached(value: Any) -> Any:
         return {key: _detached(part) for key, part in value.items()}
     if isinstance(value, (tuple, list)):
         return tuple([_detached(part) for part in value])
-    return value.detach()
+    return value.detach() if isinstance(value, Tensor) else value
 
 
 def joined(parts: list) -> Any:
-    """Batches as one: of tensors, or of tuples or dicts of them. None if there is no batch."""
+    """Batches as one: of tensors, or tuples, lists or dicts of them. None without a batch; other values are listed."""
     if not parts:
         return None
     first = parts[0]
     if isinstance(first, Mapping):
         return {key: joined([part[key] for part in parts]) for key in first}
-    if isinstance(first, tuple):
-        return tuple([joined(list(column)) for column in zip(*parts)])
+    if isinstance(first, (tuple, list)):
+        columns = [joined(list(column)) for column in zip(*parts)]
+        return columns if isinstance(first, list) else tuple(columns)
+    if not isinstance(first, Tensor):
+        return None if first is None else parts
     return cat(parts) if first.dim() else first
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import io
-import warnings
 from pathlib import Path
 from types import NoneType
 from typing import Any
 
 import numpy as np
 
+from ..errors import warn_caller
 from .. import nn
 from ..core.create.values import from_numpy
 from ..core.tensor import Tensor
@@ -19,7 +19,8 @@ from ..export import save as save_program
 from ..nn import functional as F
 from ..serialization import load as load_file
 from ..serialization import save as save_file
-from .dataloaders import DataLoaders
+from .dataloaders import DataLoaders, mapped, moved_to
+from .metrics import batch_size
 from .preds import joined
 
 _FORMAT = 1  # of `export`
@@ -75,17 +76,16 @@ def _program(learn: Any) -> Any:
     """The bytes of an exported program of the model for one sample; None if it cannot be captured."""
     learn._find_device()
     learn.xb, learn.yb = learn._split(learn.dls.one_batch())
-    sample = tuple([tensor[:1].cpu() for tensor in learn.xb])
+    sample = moved_to(_sample(learn.xb, 0), "cpu")
     learn._forget_batch()
     training, device = learn.model.training, learn._model_device()
     try:
         file = io.BytesIO()
         save_program(export_program(learn.model.cpu().eval(), sample), file)
     except (RuntimeError, ValueError, TypeError) as problem:
-        warnings.warn(
+        warn_caller(
             f"export: the model cannot be captured as a program ({problem}); the file has its weights, and "
-            "load_learner needs the argument model",
-            stacklevel=4,
+            "load_learner needs the argument model"
         )
         return None
     finally:
@@ -104,7 +104,12 @@ class SampleBySample(nn.Module):
 
     def forward(self, *inputs: Any) -> Any:
         """The results of all samples."""
-        return joined([self.program(*[tensor[k : k + 1] for tensor in inputs]) for k in range(len(inputs[0]))])
+        return joined([self.program(*_sample(inputs, k)) for k in range(batch_size(inputs))])
+
+
+def _sample(inputs: tuple, number: int) -> tuple:
+    """The inputs of one sample, as a batch of one."""
+    return mapped(inputs, lambda tensor: tensor[number : number + 1])
 
 
 def load_learner(fname: str | Path, model: Any = None, cpu: bool = True) -> Any:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
+from ..errors import warn_caller
 from ..core import Tensor, empty
 from . import functional as F
 from . import init
@@ -109,9 +109,7 @@ class Hardtanh(_Activation):
     ) -> None:
         for old, new, value in (("min_value", "min_val", min_value), ("max_value", "max_val", max_value)):
             if value is not None:
-                warnings.warn(
-                    f"keyword argument `{old}` is deprecated and renamed to `{new}`", FutureWarning, stacklevel=2
-                )
+                warn_caller(f"keyword argument `{old}` is deprecated and renamed to `{new}`", FutureWarning)
         min_val, max_val = min_val if min_value is None else min_value, max_val if max_value is None else max_value
         self._set(min_val=min_val, max_val=max_val, inplace=inplace)
         if max_val <= min_val:

@@ -5,13 +5,13 @@ Modules without hooks skip this file. `hooks.py` stores the hooks and documents 
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from traceback import walk_tb
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
+from ..errors import warn_caller
 from ..autograd import Function, is_grad_enabled
 from ..core import Tensor, zeros
 from . import hooks
@@ -130,7 +130,7 @@ class _Call:
                         "module forward hook with ``always_call=True`` raised an exception that was silenced as "
                         "another error"
                     )
-                    warnings.warn(f"{message} was raised in forward: {error}", stacklevel=4)
+                    warn_caller(f"{message} was raised in forward: {error}")
 
 
 # ---- the backward call
@@ -178,11 +178,10 @@ class _BackwardWatcher:
         self.refuse_changed_inputs()
         outputs, rebuild = _open(result)
         if outputs is None:
-            warnings.warn(
+            warn_caller(
                 "For backward hooks to be called, module output should be a Tensor or a tuple of Tensors but "
                 f"received {type(result)} from "
-                f"{type(self.module).__name__}",
-                stacklevel=5,
+                f"{type(self.module).__name__}"
             )
             return result
         self.outputs = len(outputs)
@@ -222,10 +221,9 @@ class _BackwardWatcher:
         passed_on = tuple(self.grad_output[position] for position in self.output_positions)
         if not self.input_positions:  # no gradient will reach the inputs, so the module's backward ends here
             if self.hooks:
-                warnings.warn(
+                warn_caller(
                     "Full backward hook is firing when gradients are computed with respect to module outputs since no "
-                    "inputs require gradients.",
-                    stacklevel=5,
+                    "inputs require gradients."
                 )
             self.run_hooks((None,) * len(self.inputs), replaceable=False)
         return passed_on

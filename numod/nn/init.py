@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import functools
 import math
-import warnings
 from collections.abc import Callable
 from typing import Any
 
+from ..errors import warn_caller
 from ..autograd import no_grad
 from ..core import Tensor, empty_like, from_numpy, ones_like
 from ..core import eye as _identity
@@ -165,7 +165,7 @@ def trunc_normal_(
         message = (
             "mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of values may be incorrect."
         )
-        warnings.warn(message, stacklevel=3)
+        warn_caller(message)
     if _normal_between(a, b, mean, std) > 0.3:
         return _fill_accepted(
             tensor,
@@ -329,7 +329,7 @@ def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
 
 def _is_empty(tensor: Tensor) -> bool:
     if tensor.numel() == 0:
-        warnings.warn("Initializing zero-element tensors is a no-op", stacklevel=3)
+        warn_caller("Initializing zero-element tensors is a no-op")
     return tensor.numel() == 0
 
 
@@ -372,9 +372,7 @@ def _deprecated(new: Callable) -> Callable:
 
     @functools.wraps(new)
     def initializer(*args: Any, **kwargs: Any) -> Tensor:
-        warnings.warn(
-            f"`nn.init.{old}` is now deprecated in favor of `nn.init.{new.__name__}`.", FutureWarning, stacklevel=2
-        )
+        warn_caller(f"`nn.init.{old}` is now deprecated in favor of `nn.init.{new.__name__}`.", FutureWarning)
         return new(*args, **kwargs)
 
     initializer.__name__ = initializer.__qualname__ = old

@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 
+from ..errors import warn_caller
 from ..core import Tensor
 from . import functional as F
 from .distance import PairwiseDistance
@@ -245,10 +245,9 @@ class NLLLoss2d(NLLLoss):
         reduce: bool | None = None,
         reduction: str = "mean",
     ) -> None:
-        warnings.warn(
+        warn_caller(
             "NLLLoss2d has been deprecated. Please use NLLLoss instead, which takes any number of dimensions.",
             FutureWarning,
-            stacklevel=2,
         )
         super().__init__(weight, size_average, ignore_index, reduce, reduction)
 

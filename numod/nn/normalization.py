@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
 from ..core import Tensor, empty, ones, tensor, zeros
 from .. import dtypes
-from ..errors import SINGLE_INT, plain
+from ..errors import SINGLE_INT, plain, warn_caller
 from . import functional as F
 from . import init
 from .lazy import LazyLayer, lazy_form
@@ -225,10 +224,9 @@ class _InstanceNorm(_Norm):
                     f"expected input's size at dim={channel_dim} to match num_features ({self.num_features}), but got: "
                     f"{input.shape[channel_dim]}."
                 )
-            warnings.warn(
+            warn_caller(
                 f"input's size at dim={channel_dim} does not match num_features ({self.num_features}), which is not "
-                "used because affine=False.",
-                stacklevel=2,
+                "used because affine=False."
             )
         use_input_stats = self.training or not self.track_running_stats
         result = F.instance_norm(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -12,7 +11,7 @@ from ..core import Tensor, cat, empty, full, functions as f, tensor, zeros
 from ..core.apply import state as modes
 from ..dtypes import int64
 from ..ops.sequence import rnn_layer
-from ..errors import plain
+from ..errors import plain, warn_caller
 from . import functional as F
 from . import init
 from .module import Module
@@ -72,10 +71,9 @@ class RNNBase(Module):
                 "dropout should be a number in range [0, 1] representing the probability of an element being zeroed"
             )
         if dropout > 0 and num_layers == 1:
-            warnings.warn(
+            warn_caller(
                 "dropout option adds dropout after all but last recurrent layer, so non-zero dropout "
-                f"expects num_layers greater than 1, but got dropout={dropout} and num_layers={num_layers}",
-                stacklevel=3,
+                f"expects num_layers greater than 1, but got dropout={dropout} and num_layers={num_layers}"
             )
         for name, value, kind in (
             ("bias", bias, bool),

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import ctypes
 import gc
-import warnings
 import weakref
 from collections.abc import Iterable
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from ..errors import warn_caller
 from ..core import changes
 from ..core.attribute_view import AttributeView
 
@@ -223,9 +223,8 @@ def _warn(class_and_name: tuple[type, str], value: list | dict, part: Any) -> No
     owner, name = class_and_name
     container, part_name = type(value).__name__, type(part).__name__
     replacement = ("Parameter" if part_name == "Parameter" else "Module") + ("List" if container == "list" else "Dict")
-    warnings.warn(
+    warn_caller(
         f"{owner.__name__}.{name} is a {container} holding a {part_name}: its contents are not registered, so "
         "parameters(), to() and "
-        f"state_dict() will not see it. Use nn.{replacement}, or a tuple to keep it unregistered.",
-        stacklevel=5,
+        f"state_dict() will not see it. Use nn.{replacement}, or a tuple to keep it unregistered."
     )

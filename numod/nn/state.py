@@ -7,11 +7,11 @@ Keys are the dotted names of `named_parameters` and `named_buffers`; a shared te
 from __future__ import annotations
 
 import os
-import warnings
 from collections import OrderedDict, namedtuple
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from ..errors import warn_caller
 from ..autograd import no_grad
 from ..core import Tensor
 from .parameter import Parameter, is_lazy
@@ -263,12 +263,11 @@ def _fill_one(
             _rebind(module, name, tensor, value, metadata.setdefault("rebound", {}))
         else:
             if tensor.is_meta and not value.is_meta:
-                warnings.warn(
+                warn_caller(
                     f"for {key}: copying from a non-meta parameter in the checkpoint to a meta parameter in the "
                     "current model, which is a no-op. "
                     "(Did you mean to pass `assign=True` to assign items in the state dictionary "
-                    "to their corresponding key in the module instead of copying in place?)",
-                    stacklevel=2,
+                    "to their corresponding key in the module instead of copying in place?)"
                 )
             with no_grad():
                 tensor.copy_(value)

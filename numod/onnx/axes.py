@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..errors import warn_caller
 from ..core.tensor import Tensor
 from ..export.capture import argument_names
 from ..export.dimensions import Dim
@@ -15,10 +15,7 @@ def warn_of_axes(axes: Mapping[str, Any], names: Sequence[str], output_names: Se
     """Warn of names in `dynamic_axes` that no input or output has."""
     unknown = [name for name in axes if name not in names and name not in (output_names or ())]
     if unknown and not all(name.startswith("output") for name in unknown):
-        warnings.warn(
-            f"dynamic_axes: {unknown} are no inputs or outputs; inputs are {names}, outputs {output_names}",
-            stacklevel=5,
-        )
+        warn_caller(f"dynamic_axes: {unknown} are no inputs or outputs; inputs are {names}, outputs {output_names}")
 
 
 class Naming:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from copy import deepcopy
 from typing import Any
 
+from ..errors import warn_caller
 from ..autograd import enable_grad, no_grad
 from ..core import changes
 from ..core.listeners import listeners, notify_dropped, with_gradients
@@ -179,10 +179,9 @@ class Optimizer(Hooked):
             if not (self.defaults.get("differentiable") or parameter.is_leaf or parameter.retains_grad):
                 raise ValueError("can't optimize a non-leaf Tensor")
         if len(set(new["params"])) != len(new["params"]):
-            warnings.warn(
+            warn_caller(
                 "optimizer contains a parameter group with duplicate parameters; each step would update them several "
-                "times, so pass each parameter once",
-                stacklevel=4,
+                "times, so pass each parameter once"
             )
         for group in self.param_groups:
             if ("param_names" in new) != ("param_names" in group):

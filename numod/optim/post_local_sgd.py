@@ -5,9 +5,9 @@ It is at PyTorch's path `numod.distributed.optim`.
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
+from ..errors import warn_caller
 from ..distributed.local_sgd import ModelAverager
 from .optimizer import Optimizer
 
@@ -67,10 +67,7 @@ class PostLocalSGDOptimizer(Optimizer):
     def load_state_dict(self, state_dict: dict) -> None:
         """Load `optim` and the averager's counter. Warns if there is none: it then starts at 0."""
         self.optim.load_state_dict({name: value for name, value in state_dict.items() if name != "step"})
-        if "step" not in state_dict:
-            warnings.warn(
-                "Loaded state dict does not contain a step counter for an averager. Setting step counter to 0.",
-                stacklevel=2,
-            )
         self.averager.step = state_dict.get("step", 0)
         self.param_groups = self.optim.param_groups
+        if "step" not in state_dict:
+            warn_caller("Loaded state dict does not contain a step counter for an averager. Setting step counter to 0.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
+from ..errors import warn_caller
 
 _CODES = {"none": 0, "mean": 1, "elementwise_mean": 1, "sum": 2}
 
@@ -18,10 +18,7 @@ def legacy_get_string(size_average: bool | None, reduce: bool | None, emit_warni
     """The reduction that the deprecated arguments `size_average` and `reduce` mean."""
     reduction = "none" if reduce is False else "sum" if size_average is False else "mean"
     if emit_warning:
-        warnings.warn(
-            f"size_average and reduce args will be deprecated, please use reduction='{reduction}' instead.",
-            stacklevel=2,
-        )
+        warn_caller(f"size_average and reduce args will be deprecated, please use reduction='{reduction}' instead.")
     return reduction
 
 

@@ -11,10 +11,10 @@ its counterpart. So everything that the tape supports works: gradients of parame
 from __future__ import annotations
 
 import contextlib
-import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+from ..errors import warn_caller
 from ..autograd import enable_grad, engine, is_grad_enabled, no_grad
 from ..autograd.tape import Node
 from ..core import overrides
@@ -41,7 +41,7 @@ class CheckpointError(RuntimeError):
 def check_backward_validity(inputs: Iterable[object]) -> None:
     """Warn if no input of a checkpointed part requires a gradient."""
     if not any(isinstance(input, Tensor) and input.requires_grad for input in inputs):
-        warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2)
+        warn_caller("None of the inputs have requires_grad=True. Gradients will be None")
 
 
 def detach_variable(inputs: tuple) -> tuple:
@@ -102,7 +102,7 @@ def checkpoint(
     first, second = context_fn()
     cut = use_reentrant and is_grad_enabled() and not any(isinstance(arg, Tensor) and arg.requires_grad for arg in args)
     if cut:
-        warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2)
+        warn_caller("None of the inputs have requires_grad=True. Gradients will be None")
     if cut or not is_grad_enabled():
         with first, no_grad():
             return function(*args, **kwargs)

@@ -53,6 +53,11 @@ CASES = [
         lambda: torch.tensor([[[1], [2]], [[3], [4, 5]]]),
     ),
     (TypeError, "not a sequence: expected one of length 2 at dim 1, got int", lambda: torch.tensor([[1, 2], 3])),
+    (
+        ValueError,
+        r"expected sequence of length 1 at dim 1 \(got 0\)",
+        lambda: torch.tensor([[[]], []]),
+    ),  # without a number
     (TypeError, r"rand\(\): argument 'dtype' must be dtype, not str", lambda: torch.rand(2, dtype="float")),
     (TypeError, r"addmm\(\): argument 'mat1' \(position 2\) must be Tensor, not int", lambda: X.addmm_(1, X)),
     (TypeError, r"topk\(\): argument 'k' \(position 2\) must be int, not float", lambda: X.topk(1.5)),
@@ -602,6 +607,7 @@ def test_gradients_that_hooks_and_users_may_not_set() -> None:
         ).apply(leaf)
 
 
+P = nn.Parameter(torch.ones(1))
 READ_ONLY = np.broadcast_to(np.ones(1), (3,))
 WARNED = (
     lambda: torch.from_numpy(READ_ONLY), lambda: torch.frombuffer(b"abcd", dtype=torch.uint8), lambda: torch.tensor(torch.ones(2)),
@@ -611,7 +617,10 @@ WARNED = (
     lambda: F.mse_loss(torch.ones(2, 1), torch.ones(2)), lambda: nn.MSELoss()(torch.ones(2, 1), torch.ones(2)),
     lambda: nn.SmoothL1Loss()(torch.ones(2, 1), torch.ones(2)), lambda: F.huber_loss(torch.ones(2, 1), torch.ones(2)),
     lambda: nn.KLDivLoss()(torch.zeros(2), torch.ones(2)), lambda: nn.MSELoss(size_average=False), lambda: F.upsample_bilinear(torch.ones(1, 1, 2, 2), scale_factor=2),
-    lambda: torch.cuda.amp.GradScaler(),
+    lambda: torch.cuda.amp.GradScaler(), lambda: torch.cuda.amp.autocast(), lambda: torch.where(torch.ones(2, dtype=torch.uint8), 1, 0),
+    lambda: torch.adjoint(torch.tensor(1.0)), lambda: nn.Dropout2d()(torch.ones(2, 3)), lambda: nn.Dropout3d()(torch.ones(2, 3)),
+    lambda: nn.Linear(0, 2), lambda: nn.Conv2d(0, 2, 1), lambda: nn.InstanceNorm2d(5)(torch.ones(1, 3, 2, 2)), lambda: nn.LSTM(2, 2, dropout=0.5),
+    lambda: torch.optim.SGD([P, P], lr=0.1), lambda: torch.optim.lr_scheduler.StepLR(torch.optim.SGD([P], lr=0.1), 1).step(3),
 )  # fmt: skip
 
 

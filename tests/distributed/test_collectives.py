@@ -221,6 +221,9 @@ def test_gradients_of_collectives() -> None:
         x.grad = None
         (function(x) * numod.tensor([1.0, 3.0])).sum().backward()
         assert x.grad.tolist() == ([0, 0] if "broadcast" in str(function.__code__.co_names) and rank == 0 else [2, 6])
+    x.grad = None
+    (collective.broadcast(x, 1) * float("inf")).sum().backward()
+    assert x.grad.tolist() == ([0, 0], [float("inf")] * 2)[rank]
 
 
 @on_ranks()

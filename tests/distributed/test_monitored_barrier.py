@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from datetime import timedelta
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from ranks import on_ranks
 
 import numod
 import numod.distributed as dist
+from numod.distributed.board import Board
 
 
 @on_ranks(3)
@@ -45,3 +49,10 @@ def test_late_ranks_have_their_names_in_the_error() -> None:
     else:
         with pytest.warns(UserWarning, match="does not belong to the given group"):
             dist.monitored_barrier(pair)
+
+
+def test_a_running_rank_is_not_taken_for_another_that_ended() -> None:
+    board, group = Board(None), SimpleNamespace(slot=1, ranks=[0, 1, 2])
+    board.counts[1] = 1
+    board.rows |= {1: np.array([os.getpid(), 0]), 2: np.array([-os.getpid(), 0])}
+    assert board.ended(group) and board.ended(group, awaited=2) and not board.ended(group, awaited=1)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import functools
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ...errors import warn_caller
 from .sparsifier import BaseSparsifier
 
 
@@ -44,9 +44,7 @@ class BaseScheduler:
 
     def _warn_outside_of_step(self) -> None:
         if not self._get_sl_called_within_step:
-            warnings.warn(
-                "To get the last sparsity level computed by the scheduler, please use `get_last_sl()`.", stacklevel=3
-            )
+            warn_caller("To get the last sparsity level computed by the scheduler, please use `get_last_sl()`.")
 
     def print_sl(self, is_verbose: bool, group: int, sl: float, epoch: int | None = None) -> None:
         """Print the level of a group, if `is_verbose`."""
@@ -57,11 +55,9 @@ class BaseScheduler:
     def step(self, epoch: int | None = None) -> None:
         """Go to the next epoch and set the levels."""
         if self._step_count == 1 and self.sparsifier._step_count < 1:
-            warnings.warn(
+            warn_caller(
                 "Detected call of `scheduler.step()` before `sparsifier.step()`. You have to make sure you run the "
-                "sparsifier.step() BEFORE any calls to the scheduler.step().",
-                UserWarning,
-                stacklevel=2,
+                "sparsifier.step() BEFORE any calls to the scheduler.step()."
             )
         self._step_count += 1
         self._get_sl_called_within_step = True

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 
+from ...errors import warn_caller
 from ... import dtypes
 from ...core import Tensor, tensor, zeros
 from ...core.quantized import per_tensor_affine, qscheme
@@ -51,7 +51,7 @@ class HistogramObserver(UniformQuantizationObserverBase):
         x = x_orig.detach().float()
         low, high = x.aminmax()
         if low.item() == -float("inf") or high.item() == float("inf"):
-            warnings.warn("torch.inf detected in input tensor, ignoring input", stacklevel=2)
+            warn_caller("torch.inf detected in input tensor, ignoring input")
             x = x[x.abs() != float("inf")]
             if x.numel() == 0:
                 return x_orig

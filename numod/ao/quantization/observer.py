@@ -5,13 +5,13 @@ Parameters are chosen as in PyTorch, bit for bit: the same float32 operations in
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from ...errors import warn_caller
 from ... import dtypes
 from ...core import Tensor, full, tensor
 from ...core.quantized import (
@@ -118,10 +118,9 @@ class UniformQuantizationObserverBase(ObserverBase):
             raise NotImplementedError(f"{type(self).__name__}'s qscheme only support {names}, got {qscheme}")
         super().__init__(dtype, is_dynamic)
         if reduce_range:
-            warnings.warn(
+            warn_caller(
                 "Please use quant_min and quant_max to specify the range for observers. reduce_range will be "
-                "deprecated in a future release of PyTorch.",
-                stacklevel=2,
+                "deprecated in a future release of PyTorch."
             )
         if dtype.name not in {**_BYTES, **_OTHERS, "quint4x2": 0}:
             raise AssertionError(f"Default Observer only works for integer and quantized dtypes, got {dtype}")
@@ -182,7 +181,7 @@ class UniformQuantizationObserverBase(ObserverBase):
         """Whether values were seen. Warns if not."""
         unseen = low.numel() == 0 or high.numel() == 0
         if unseen or (low.ndim == 0 and low.item() == float("inf") and high.item() == -float("inf")):
-            warnings.warn("must run observer before calling calculate_qparams. Returning default values.", stacklevel=3)
+            warn_caller("must run observer before calling calculate_qparams. Returning default values.")
             return False
         if (low > high).any():
             raise AssertionError(f"min {low} should be less than max {high}")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import copy
-import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from ...errors import warn_caller
 from ... import dtypes, nn
 from ...nn.module import Module
 from ...nn.utils.parametrize import type_before_parametrizations as kind_of
@@ -137,10 +137,9 @@ def prepare(
     model = model if inplace else copy.deepcopy(model)
     propagate_qconfig_(model)
     if not any(getattr(module, "qconfig", None) for module in model.modules()):
-        warnings.warn(
+        warn_caller(
             "None of the submodule got qconfig applied. Make sure you passed correct configuration through "
-            "`qconfig_dict` or by assigning the `.qconfig` attribute directly on submodules",
-            stacklevel=2,
+            "`qconfig_dict` or by assigning the `.qconfig` attribute directly on submodules"
         )
     config = get_default_custom_config_dict() if prepare_custom_config_dict is None else prepare_custom_config_dict
     custom = config.get("float_to_observed_custom_module_class", {})

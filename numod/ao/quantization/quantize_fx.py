@@ -7,11 +7,11 @@ its own code.
 from __future__ import annotations
 
 import copy
-import warnings
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+from ...errors import warn_caller
 from ... import dtypes, nn
 from ...core import Tensor, zeros
 from ...nn.module import Module
@@ -293,11 +293,10 @@ def _prepare(
 def _from_dict(qconfig_dict: Any) -> QConfigMapping:
     if not isinstance(qconfig_dict, dict):
         raise TypeError(f"qconfig_mapping must be a QConfigMapping, got {type(qconfig_dict).__name__}")
-    warnings.warn(
+    warn_caller(
         "Passing a QConfig dictionary to prepare is deprecated and will not be supported in a future version. Please "
         "pass in a QConfigMapping instead.",
         FutureWarning,
-        stacklevel=4,
     )
     return QConfigMapping.from_dict(qconfig_dict)
 

@@ -46,7 +46,7 @@ def _sizes(data: object) -> list[int]:
 
 def _is_integer(kinds: set[type | DType | np.dtype], dtype: DType | None) -> bool:
     """Whether a tensor of `dtype`, else of such numbers, holds integers or booleans."""
-    kind = dtype or functools.reduce(dtypes.promote_types, map(_kind_of, kinds))
+    kind = dtype or functools.reduce(dtypes.promote_types, map(_kind_of, kinds or {float}))
     return not kind.differentiable
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from math import ceil, isinf, isnan
 
 import numpy as np
 
+from ...errors import warn_caller
 from ... import dtypes
 from ...device.device import Device
 from ...dtypes import dtype as DType
@@ -80,10 +80,9 @@ def range(
             if step == 0
             else f"upper bound and lower bound inconsistent with step sign: from {start} to {end} by {step}"
         )
-    warnings.warn(
+    warn_caller(
         "numod.range is deprecated because its behavior is inconsistent with Python's range builtin. Instead, use "
-        "numod.arange.",
-        stacklevel=3,
+        "numod.arange."
     )
     return constant(
         t.arange, (start, step), (count,), dtype, options.get("device"), options.get("requires_grad", False)

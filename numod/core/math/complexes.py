@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 
+from ...errors import warn_caller
 from ...device.layout import layout
 from ...device.storage import read_as
 from ...ops import complexes as c, table as t
@@ -256,7 +256,7 @@ def _adjoint(name: str, input: Tensor) -> Tensor:
     if input.ndim == 1:
         raise RuntimeError(f"{name} is only supported on matrices or batches of matrices. Got 1-D tensor.")
     if not input.ndim:
-        warnings.warn(f"{name} is deprecated on 0-D tensors. Consider using x.conj().", stacklevel=3)
+        warn_caller(f"{name} is deprecated on 0-D tensors. Consider using x.conj().")
     return conj_(transpose(input, -2, -1) if input.ndim else input)
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 
 from ... import dtypes
 from ...dtypes import dtype as DType
-from ...errors import every_dim, warn_caller_once
+from ...errors import every_dim, warn_caller_once, warn_caller
 from ...ops import complexes, table as t
 from ...ops.reduce import reduction as r
 from ..apply import apply
@@ -222,10 +221,9 @@ def where(
             f"where expected condition to be a boolean tensor, but got a tensor with dtype {condition.dtype.short}"
         )
     if condition.dtype is dtypes.uint8:
-        warnings.warn(
+        warn_caller(
             "where received a uint8 condition tensor. This behavior is deprecated and will be removed in a future "
-            "version. Use a boolean condition instead.",
-            stacklevel=3,
+            "version. Use a boolean condition instead."
         )
     return t.where(condition, input, other)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 
 from collections.abc import Sequence
 from itertools import chain, combinations as _combinations, combinations_with_replacement
@@ -11,7 +10,7 @@ from math import comb
 import numpy as np
 
 from ... import dtypes
-from ...errors import SINGLE_INT, normalize_dim, plain
+from ...errors import SINGLE_INT, normalize_dim, plain, warn_caller
 from ...ops.pointwise import broadcast_shapes as _broadcast
 from ...ops.table import row_major
 from ..apply import apply
@@ -240,9 +239,7 @@ def meshgrid(*tensors: Tensor, indexing: str | None = None) -> tuple[Tensor, ...
     if not vectors:
         raise RuntimeError("meshgrid expects a non-empty TensorList")
     if indexing is None:
-        warnings.warn(
-            "numod.meshgrid: in an upcoming release, it will be required to pass the indexing argument.", stacklevel=3
-        )
+        warn_caller("numod.meshgrid: in an upcoming release, it will be required to pass the indexing argument.")
     if indexing not in (None, "ij", "xy"):
         raise RuntimeError(f'numod.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
     for vector in vectors:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from math import prod
 
 from ... import dtypes
 from ...device import Layout
 from ...device.layout import ordered_strides
-from ...errors import SINGLE_INT, normalize_dim, normalize_dims, warn_caller_once
+from ...errors import SINGLE_INT, normalize_dim, normalize_dims, warn_caller_once, warn_caller
 from ...ops.reduce import reduction as r
 from ...ops import table as t, view as v
 from ..apply import apply
@@ -375,12 +374,11 @@ def _reversed(self: Tensor) -> Tensor:
     Warns unless there are two dimensions: use `mT` for a batch of matrices.
     """
     if self.ndim not in (0, 2):
-        warnings.warn(
+        warn_caller(
             "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated and it will "
             "throw an error in a future release. "
             "Consider `x.mT` to transpose batches of matrices or `x.permute(*range(x.ndim - 1, -1, -1))` to reverse "
-            "the dimensions of a tensor.",
-            stacklevel=3,
+            "the dimensions of a tensor."
         )
     return permute(self, *range(self.ndim - 1, -1, -1))
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from math import sqrt
 
+from ...errors import warn_caller
 from ...core import functions as f
 from ...core.create import random
 from ...core.tensor import Tensor
@@ -97,16 +97,14 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     """
     _check(input, p)
     if input.ndim not in (3, 4):
-        warnings.warn(
+        warn_caller(
             f"dropout2d: Received a {input.ndim}-D input to dropout2d, which is deprecated and will result in an "
-            "error in a future release.",
-            stacklevel=3,
+            "error in a future release."
         )
     elif input.ndim == 3:
-        warnings.warn(
+        warn_caller(
             "dropout2d: Received a 3-D input, which is treated as (N, C, L), not as (C, H, W); use dropout1d for it "
-            "to avoid this warning.",
-            stacklevel=3,
+            "to avoid this warning."
         )
     return _channels(input, p, training, inplace)
 
@@ -121,10 +119,9 @@ def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     """
     _check(input, p)
     if input.ndim not in (4, 5):
-        warnings.warn(
+        warn_caller(
             f"dropout3d: Received a {input.ndim}-D input to dropout3d, which is deprecated and will result in an "
-            "error in a future release.",
-            stacklevel=3,
+            "error in a future release."
         )
     return (
         _channels(input, p, training, inplace)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import warnings
 
+from ...errors import warn_caller
 from ... import dtypes
 from ...autograd import no_grad
 from ...core import functions as f
@@ -109,10 +109,9 @@ def embedding_bag(
         tensor([[4., 6.]])
     """
     if weight.dtype is dtypes.int64 and input.is_floating_point():
-        warnings.warn(
+        warn_caller(
             "Argument order of nn.functional.embedding_bag was changed. Usage `embedding_bag(weight, input, ...)` is "
-            "deprecated.",
-            stacklevel=3,
+            "deprecated."
         )
         weight, input = input, weight
     if mode not in ("sum", "mean", "max"):

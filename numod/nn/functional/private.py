@@ -6,6 +6,7 @@ import warnings
 from math import prod
 from typing import Any
 
+from ...errors import warn_caller
 from ... import dtypes
 from ...core import Tensor
 from ...core import functions as f
@@ -42,7 +43,7 @@ def _canonical_mask(
         raise AssertionError(f"only bool and floating types of {mask_name} are supported")
     if check_other and other_type is not None and mask.dtype is not other_type:
         text = f"Support for mismatched {mask_name} and {other_name} is deprecated. Use same type for both instead."
-        warnings.warn(text, stacklevel=2)
+        warn_caller(text)
     if mask.is_floating_point():
         return mask
     return f.masked_fill(mask.new_zeros(mask.shape, dtype=target_type), mask, float("-inf"))

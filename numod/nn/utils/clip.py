@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 import types
-import warnings
 from collections.abc import Iterable
 
+from ...errors import warn_caller
 from ...autograd import no_grad
 from ...core import Tensor, stack, tensor
 from ...core.listeners import with_gradients
@@ -87,7 +87,7 @@ def clip_grad_norm_(
     original = parameters
     parameters = _as_list(parameters)
     if isinstance(original, types.GeneratorType) and not parameters:
-        warnings.warn("`parameters` is an empty generator, no gradient clipping will occur.", stacklevel=3)
+        warn_caller("`parameters` is an empty generator, no gradient clipping will occur.")
     total = get_total_norm(_gradients(parameters), norm_type, error_if_nonfinite)
     clip_grads_with_norm_(parameters, max_norm, total)
     return total
@@ -109,11 +109,7 @@ def clip_grad_norm(
         >>> nn.utils.clip_grad_norm_([weight], 1.0)
         tensor(5.)
     """
-    warnings.warn(
-        "`nn.utils.clip_grad_norm` is now deprecated in favor of `nn.utils.clip_grad_norm_`.",
-        FutureWarning,
-        stacklevel=2,
-    )
+    warn_caller("`nn.utils.clip_grad_norm` is now deprecated in favor of `nn.utils.clip_grad_norm_`.", FutureWarning)
     return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from ...errors import warn_caller
 from ...core import Tensor
 from ..module import Module
 
@@ -25,10 +25,9 @@ def functional_call(
     strict: bool = False,
 ) -> Any:
     """Deprecated form of `func.functional_call`, which supports one dictionary."""
-    warnings.warn(
+    warn_caller(
         "`nn.utils.stateless.functional_call` is deprecated, `func.functional_call` is a drop-in replacement.",
         FutureWarning,
-        stacklevel=2,
     )
     return call_with(module, parameters_and_buffers, args, kwargs, tie_weights, strict)
 

@@ -5,11 +5,10 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 from ...core import Tensor
-from ...errors import normalize_dim
+from ...errors import normalize_dim, warn_caller
 from ..module import Module
 from ..parameter import Parameter, is_lazy
 
@@ -44,10 +43,8 @@ class WeightNorm:
     @staticmethod
     def apply(module: Module, name: str, dim: int | None) -> WeightNorm:
         """Split `module.<name>` and register the hook."""
-        warnings.warn(
-            "`nn.utils.weight_norm` is deprecated in favor of `nn.utils.parametrizations.weight_norm`.",
-            FutureWarning,
-            stacklevel=3,
+        warn_caller(
+            "`nn.utils.weight_norm` is deprecated in favor of `nn.utils.parametrizations.weight_norm`.", FutureWarning
         )
         if any(isinstance(hook, WeightNorm) and hook.name == name for hook in module._forward_pre_hooks.values()):
             raise RuntimeError(f"Cannot register two weight_norm hooks on the same parameter {name}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import types
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial, wraps
 from typing import Any
@@ -120,7 +119,7 @@ class LRScheduler:
         if self._step_count == 2:
             self._warn_of_order()
         if epoch is not None:
-            warnings.warn(EPOCH_DEPRECATION_WARNING, UserWarning, stacklevel=3)
+            warn_caller(EPOCH_DEPRECATION_WARNING)
         self._update_lr(epoch)
 
     def _update_lr(self, epoch: int | None = None) -> None:
@@ -139,19 +138,15 @@ class LRScheduler:
 
     def _warn_of_order(self) -> None:
         if not hasattr(self.optimizer.step, "_counts"):
-            warnings.warn(
+            warn_caller(
                 "Seems like `optimizer.step()` has been overridden after learning rate "
-                "scheduler initialization. Call the scheduler after the optimizer's step.",
-                UserWarning,
-                stacklevel=4,
+                "scheduler initialization. Call the scheduler after the optimizer's step."
             )
         elif not getattr(self.optimizer, "_opt_called", False):
-            warnings.warn(
+            warn_caller(
                 "Detected call of `lr_scheduler.step()` before `optimizer.step()`. Call them "
                 "in the opposite order: `optimizer.step()` before `lr_scheduler.step()`. "
-                "Else the first value of the schedule is skipped.",
-                UserWarning,
-                stacklevel=4,
+                "Else the first value of the schedule is skipped."
             )
 
     def _rates(self) -> list[float]:

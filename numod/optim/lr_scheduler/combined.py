@@ -6,8 +6,8 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from math import inf
 from typing import Any
-import warnings
 
+from ...errors import warn_caller
 from ..optimizer import Optimizer
 from .base import EPOCH_DEPRECATION_WARNING, LRScheduler, per_group, rates_of, set_rate
 
@@ -190,7 +190,7 @@ class ReduceLROnPlateau(LRScheduler):
         if epoch is None:
             epoch = self.last_epoch + 1
         else:
-            warnings.warn(EPOCH_DEPRECATION_WARNING, UserWarning, stacklevel=3)
+            warn_caller(EPOCH_DEPRECATION_WARNING)
         self.last_epoch = epoch
         if self._is_better(current, self.best):
             self.best, self.num_bad_epochs = current, 0

@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from ...errors import warn_caller
 from ...core.create.random import Generator, randint
 from ...device.device import Device
 from .collate import default_collate, default_convert, pinned
@@ -118,10 +118,8 @@ class DataLoader(Generic[Sample]):
             return batches
         if Device("cuda").backend.is_available():
             return map(pinned, batches)
-        warnings.warn(
-            "'pin_memory' argument is set as true but no accelerator is found, then device pinned memory won't be "
-            "used.",
-            stacklevel=2,
+        warn_caller(
+            "'pin_memory' argument is set as true but no accelerator is found, then device pinned memory won't be used."
         )
         return batches
 
@@ -183,11 +181,10 @@ class _Counter:
     def __call__(self, samples: int) -> None:
         self._fetched += samples
         if self._reported is not None and self._fetched > self._reported:
-            warnings.warn(
+            warn_caller(
                 f"Length of IterableDataset {self._dataset} was reported to be {self._reported} (when accessing "
                 "len(dataloader)), "
-                f"but {self._fetched} samples have been fetched." + (_EACH_READS_ALL if self._workers else ""),
-                stacklevel=3,
+                f"but {self._fetched} samples have been fetched." + (_EACH_READS_ALL if self._workers else "")
             )
 
 
@@ -227,13 +224,12 @@ def _context(value: BaseContext | str, num_workers: int) -> BaseContext:
 def _warn_of_too_many(num_workers: int) -> None:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if num_workers > cores:
-        warnings.warn(
+        warn_caller(
             f"This DataLoader will create {num_workers} worker processes in total. Our suggested max number of worker "
             f"in current system is {cores}, "
             "which is smaller than what this DataLoader is going to create. Please be aware that excessive worker "
             "creation might get DataLoader "
-            "running slow or even freeze, lower the worker number to avoid potential slowness/freeze if necessary.",
-            stacklevel=3,
+            "running slow or even freeze, lower the worker number to avoid potential slowness/freeze if necessary."
         )
 
 

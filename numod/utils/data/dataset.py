@@ -11,12 +11,12 @@ from __future__ import annotations
 import bisect
 import itertools
 import math
-import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from ...errors import warn_caller
 from ...core.create.random import Generator, randperm
 from ...core.tensor import Tensor
 from ...core.create.values import from_numpy
@@ -226,9 +226,7 @@ def _lengths_of_fractions(fractions: Sequence[float], size: int) -> list[int]:
         lengths[position % len(lengths)] += 1
     for position, length in enumerate(lengths):
         if length == 0:
-            warnings.warn(
-                f"Length of split at index {position} is 0. This might result in an empty dataset.", stacklevel=3
-            )
+            warn_caller(f"Length of split at index {position} is 0. This might result in an empty dataset.")
     return lengths
 
 

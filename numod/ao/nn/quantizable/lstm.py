@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Iterable
 from typing import Any
 
+from ....errors import warn_caller
 from .... import dtypes, nn
 from ....core import Tensor, cat, zeros
 from ....core.quantized import quantize_per_tensor
@@ -184,10 +185,9 @@ class LSTM(Module):
                 f"got {dropout!r}"
             )
         if dropout > 0:
-            warnings.warn(
+            warn_caller(
                 "dropout option for quantizable LSTM is ignored. If you are training, please, use nn.LSTM version "
-                "followed by `prepare` step.",
-                stacklevel=2,
+                "followed by `prepare` step."
             )
         self.input_size, self.hidden_size, self.num_layers, self.bias = input_size, hidden_size, num_layers, bias
         self.batch_first, self.dropout, self.bidirectional = batch_first, float(dropout), bidirectional

@@ -6,9 +6,9 @@ point, which clips it to the range of the input; here it is not rounded.
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
+from .....errors import warn_caller
 from ..... import dtypes
 from .....core import Tensor
 from .....core.quantized import quantize_per_tensor_dynamic
@@ -21,10 +21,9 @@ class _Dynamic:
     kernel_size: tuple[int, ...]
 
     def __init__(self, *args: Any, reduce_range: bool = True, **kwargs: Any) -> None:
-        warnings.warn(
+        warn_caller(
             f"The current implementation of the {self._get_name()} module has poor numerical accuracy and its use is "
-            "not recommended",
-            stacklevel=2,
+            "not recommended"
         )
         super().__init__(*args, **kwargs)
 
