@@ -20,9 +20,10 @@ from .dimensions import Dim, dims
 from .loader import load_native
 from ..serialization.records import register_dataclass
 from .program import ExportedProgram, load, save
+from .shapes import AdditionalInputs, ShapesCollection
 from .state_file import read_state
 
 __all__ = [
-    "Artifact", "Dim", "ExportError", "ExportedProgram", "aot_compile", "dims", "export", "load", "load_native",
-    "read_state", "register_dataclass", "save",
+    "AdditionalInputs", "Artifact", "Dim", "ExportError", "ExportedProgram", "aot_compile", "dims", "export", "load",
+    "load_native", "read_state", "register_dataclass", "save", "ShapesCollection",
 ]  # fmt: skip

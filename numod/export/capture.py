@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -21,7 +21,8 @@ from . import dimensions, problems
 from .problems import ExportError
 from .outputs import with_own_outputs
 from .program import ExportedProgram
-from .sizes import Dynamic, Violation, generalised
+from .shapes import AdditionalInputs, ShapesCollection
+from .sizes import Dynamic, Unequal, Violation, generalised
 from .state import State, state_of, with_numbers
 
 _PLAIN = (tuple, list, dict)
@@ -43,8 +44,8 @@ def export(
     A quantized example stands for an input of its integers, with its scale; quantized results are their integers.
 
     - `dynamic_shapes`: which sizes may vary, as in PyTorch: a dict by argument name, or a tuple like the arguments, of
-      dicts by dimension, tuples or None; a dimension is a `Dim`, `Dim.AUTO`, `Dim.DYNAMIC`, or None. The function is
-      run at several sizes, with elements of the examples.
+      dicts by dimension, tuples or None; a dimension is a `Dim`, `Dim.AUTO`, `Dim.DYNAMIC`, or None. Or a
+      `ShapesCollection` or `AdditionalInputs`. The function is run at several sizes, with elements of the examples.
     - `strict`, `preserve_module_call_signature`: accepted for compatibility with PyTorch; they change nothing.
 
     Raises TypeError if `args` is not a tuple, and RuntimeError, with the line of user code, for code that cannot be
@@ -60,12 +61,15 @@ def export(
     quantizers = {k: tensor._quantizer for k, tensor in enumerate(tensors) if isinstance(tensor, QuantizedTensor)}
     examples = [_integers_of(tensor).detach().contiguous().clone() for tensor in tensors]
     recording = _Recording(mod, state_of(mod), spec, quantizers)
+    additional = dynamic_shapes if isinstance(dynamic_shapes, AdditionalInputs) else None
+    if isinstance(dynamic_shapes, (AdditionalInputs, ShapesCollection)):
+        dynamic_shapes = dynamic_shapes.dynamic_shapes(mod, args, kwargs)
     extents = (
         [] if dynamic_shapes is None else dimensions.read(dynamic_shapes, *arguments, argument_names(mod, *arguments))
     )
     dynamic, program = _dynamic(recording.record, examples, extents)
     names, parameters, non_persistent = recording.names(program)
-    return ExportedProgram(
+    exported = ExportedProgram(
         program,
         spec,
         input_names_of(mod, arguments),
@@ -77,6 +81,9 @@ def export(
         dynamic,
         non_persistent,
     )
+    if additional is not None:
+        additional.verify(exported)
+    return exported
 
 
 def _dynamic(
@@ -93,8 +100,11 @@ def _dynamic(
     if not any(extents):
         return None, record(examples)
     try:
-        return generalised(record, examples, _joined(extents))
-    except Violation:
+        return generalised(record, examples, _joined(extents, automatic))
+    except Violation as violation:
+        joined = _generalised_jointly(record, examples, extents, violation)
+        if joined is not None:
+            return joined
         if not automatic:
             raise
     for symbol in automatic:
@@ -111,13 +121,56 @@ def _dynamic(
     return generalised(record, examples, extents) if any(extents) else (None, record(examples))
 
 
-def _joined(extents: list[dict[int, dimensions.Extent]]) -> list[dict[int, dimensions.Extent]]:
-    """The extents, with one symbol for all automatic dimensions of the same example size."""
+def _generalised_jointly(
+    record: Callable, examples: list[Tensor], extents: list[dict[int, dimensions.Extent]], violation: Violation
+) -> tuple[Dynamic | None, Program] | None:
+    """The programs with one symbol for all unnamed dimensions of the same example size; None if that does not help.
+
+    Raises Violation if dimensions with different names must be equal.
+    """
+    symbols = [*dict.fromkeys(extent.symbol for by_dimension in extents for extent in by_dimension.values())]
+    sizes = [symbol.size for symbol in symbols if symbol.hint != "AUTO"]
+    if len({*sizes}) == len(sizes):
+        return None
+    together = set(symbols)
+    result = _attempt(record, examples, _joined(extents, together))
+    for symbol in symbols if result is not None else ():
+        apart = _attempt(record, examples, _joined(extents, together - {symbol}))
+        if apart is not None:
+            result, together = apart, together - {symbol}
     first: dict[int, dimensions.Symbol] = {}
+    pairs = [(symbol, first.setdefault(symbol.size, symbol)) for symbol in symbols if symbol in together]
+    unequal = [(symbol, other) for symbol, other in pairs if symbol is not other and not symbol.hint]
+    if result is not None and unequal:
+        raise Unequal(unequal) from violation
+    return result
+
+
+def _attempt(
+    record: Callable, examples: list[Tensor], extents: list[dict[int, dimensions.Extent]]
+) -> tuple[Dynamic | None, Program] | None:
+    try:
+        return generalised(record, examples, extents)
+    except Violation:
+        return None
+
+
+def _joined(
+    extents: list[dict[int, dimensions.Extent]], together: Iterable[dimensions.Symbol]
+) -> list[dict[int, dimensions.Extent]]:
+    """The extents, with one symbol for those among `together` that have the same example size."""
+    joined: dict[int, dimensions.Symbol] = {}
+    together = dict.fromkeys(together)
+    for symbol in together:
+        former = joined.get(symbol.size, symbol)
+        highs = [high for high in (former.high, symbol.high) if high is not None]
+        joined[symbol.size] = dataclasses.replace(
+            former, low=max(former.low, symbol.low), high=min(highs, default=None)
+        )
     return [
         {
-            index: dataclasses.replace(extent, symbol=first.setdefault(extent.symbol.size, extent.symbol))
-            if extent.symbol.hint == "AUTO"
+            index: dataclasses.replace(extent, symbol=joined[extent.symbol.size])
+            if extent.symbol in together
             else extent
             for index, extent in by_dimension.items()
         }
@@ -229,14 +282,14 @@ class _Recording:
 def argument_names(mod: Any, args: tuple, kwargs: dict[str, Any]) -> list[str]:
     """The names of positional arguments."""
     try:
-        bound = _signature(mod).bind(*args, **kwargs).arguments
+        bound = signature_of_call(mod).bind(*args, **kwargs).arguments
     except (TypeError, ValueError):
         return [f"args_{k}" for k in range(len(args))]
     names = [name for name in bound if name not in kwargs and name != "kwargs"]
     return names[: len(args)] if len(names) >= len(args) else [f"args_{k}" for k in range(len(args))]
 
 
-def _signature(mod: Any) -> inspect.Signature:
+def signature_of_call(mod: Any) -> inspect.Signature:
     """The arguments of a function, or of a module's forward; a module may state them itself."""
     stated = getattr(mod, "__signature__", None)
     return stated or inspect.signature(mod.forward if isinstance(mod, Module) else mod)
@@ -246,7 +299,7 @@ def input_names_of(mod: Any, arguments: list) -> tuple[str, ...]:
     """A name for each input: its argument's name, with a suffix if the argument contains several tensors."""
     args, kwargs = arguments
     try:
-        arguments_by_name = _signature(mod).bind(*args, **kwargs).arguments
+        arguments_by_name = signature_of_call(mod).bind(*args, **kwargs).arguments
     except (TypeError, ValueError):
         arguments_by_name = {f"input{k}": arg for k, arg in enumerate(args)} | kwargs
     input_names: list[str] = []

@@ -24,7 +24,8 @@ class DimHint:
         return DimHint(self.kind, min, max)
 
     def __repr__(self) -> str:
-        return f"DimHint({self.kind})"
+        bounds = [f"{name}={size}" for name, size in (("min", self.min), ("max", self.max)) if size is not None]
+        return f"DimHint({', '.join([self.kind, *bounds])})"
 
 
 class Dim:
@@ -71,10 +72,20 @@ class DerivedDim:
     factor: int
     offset: int
 
+    @property
+    def __name__(self) -> str:
+        """The expression, as PyTorch's dimensions have it."""
+        product = self.root.name if self.factor == 1 else f"{self.factor}*{self.root.name}"
+        return product if not self.offset else f"{product} {'+' if self.offset > 0 else '-'} {abs(self.offset)}"
+
+    def __repr__(self) -> str:
+        return self.__name__
+
     def __mul__(self, factor: int) -> DerivedDim:
         if type(factor) is not int or factor <= 0:
             raise NotImplementedError(
-                f"Attempted to multiply {self.root.name} by {factor!r}, a positive int was expected"
+                f"Attempted to multiply {factor} with {self.__name__}, where a positive integer was expected. (Only "
+                "increasing linear operations with integer coefficients are supported.)"
             )
         return DerivedDim(self.root, self.factor * factor, self.offset * factor)
 
@@ -82,7 +93,10 @@ class DerivedDim:
 
     def __add__(self, number: int) -> DerivedDim:
         if type(number) is not int:
-            raise NotImplementedError(f"Attempted to add {number!r} to {self.root.name}, an int was expected")
+            raise NotImplementedError(
+                f"Attempted to add {number} to {self.__name__}, where an integer was expected. (Only increasing linear "
+                "operations with integer coefficients are supported.)"
+            )
         return DerivedDim(self.root, self.factor, self.offset + number)
 
     def __sub__(self, number: int) -> DerivedDim:
@@ -116,6 +130,7 @@ class Symbol:
     high: int | None
     size: int  # the example's
     hint: str = ""
+    label: str = ""  # of an unnamed dimension, such as `x.size()[0]`
 
 
 def read(shapes: Any, args: tuple, kwargs: Mapping[str, Any], names: Sequence[str]) -> list[dict[int, Extent]]:
@@ -226,7 +241,7 @@ class _ShapesReader:
             return None
         if isinstance(dim, DimHint):
             name = f"size{len(self.symbols)}"
-            symbol = self.symbols[name] = Symbol(name, dim.min or 0, dim.max, size, dim.kind)
+            symbol = self.symbols[name] = Symbol(name, dim.min or 0, dim.max, size, dim.kind, label)
             return Extent(symbol, 1, 0, label)
         if isinstance(dim, Dim):
             dim = DerivedDim(dim, 1, 0)
@@ -254,7 +269,7 @@ class _ShapesReader:
                 f"Constraints violated ({root.name})! {root_size} not in range "
                 f"[{root.min}, {'inf' if root.max is None else root.max}], for {label}"
             )
-        symbol = self.symbols.setdefault(root.name, Symbol(root.name, root.min, root.max, root_size))
+        symbol = self.symbols.setdefault(root.name, Symbol(root.name, root.min, root.max, root_size, "", label))
         if symbol.size != root_size:
             raise RuntimeError(
                 f"Constraints violated ({root.name})! The sizes of {root.name} must be equal, but {label} gives "

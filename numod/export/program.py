@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from functools import partial
 from threading import Lock
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 from ..core.tensor import Tensor, wrap
 from ..device.layout import layout
@@ -23,13 +23,21 @@ from ..serialization import records
 from ..serialization.program import read_program, save_program
 from . import state_file
 from .dimensions import Symbol
-from .signature import Signature, signature_of
+from .nodes import Graph, GraphModule
+from .signature import CallSpec, ModuleCallEntry, ModuleCallSignature, Signature, call_spec_of, signature_of
 from .sizes import Dynamic, GuardFailed, terms_of
 
 VERSION = 3  # of the file format
 _KNOWN = (1, 2, VERSION)  # 1 has no dynamic dimensions, 2 no non-persistent buffers
 _EXECUTABLES = 64  # cached, for the most recent sizes
 _EXAMPLE = "example"  # name of an example input's tensor in a file
+
+
+class ValueRanges(NamedTuple):
+    """The sizes of a dynamic dimension; `upper` is None if there is no limit."""
+
+    lower: int
+    upper: int | None
 
 
 class ExportedProgram:
@@ -53,15 +61,38 @@ class ExportedProgram:
         non_persistent: Sequence[str] = (),
     ) -> None:
         self.non_persistent = tuple(non_persistent)  # names of buffers that are not in `state_dict`
+        self._graph: Graph | None = None  # of the current program
         self.dynamic = dynamic  # the program for all sizes; `program` is for the example's sizes
         self.program, self.spec, self.input_names, self.names = program, spec, tuple(input_names), names
         self.parameter_names, self.examples, self.title = tuple(parameters), examples, title
         self.state = state or {}  # the description of modules and optimizers (see `state_file`)
 
     @property
-    def graph(self) -> Program:
-        """The program: steps over numbered values."""
-        return self.program
+    def graph(self) -> Graph:
+        """The program as nodes. (`program` has steps over numbered values.)"""
+        if self._graph is None or self._graph.program is not self.program:
+            self._graph = Graph(self)
+        return self._graph
+
+    @property
+    def graph_module(self) -> GraphModule:
+        """The graph and its text as a function. `module()` runs it."""
+        return GraphModule(self.graph)
+
+    @property
+    def call_spec(self) -> CallSpec:
+        """The structures of the arguments and of the result."""
+        return call_spec_of(self)
+
+    @property
+    def module_call_graph(self) -> list[ModuleCallEntry]:
+        """The entry of the module itself. Calls of submodules are not recorded."""
+        return [ModuleCallEntry("", ModuleCallSignature([], [], *self.call_spec))]
+
+    @property
+    def dialect(self) -> str:
+        """The set of ops: numod's own."""
+        return "NUMOD"
 
     @property
     def state_dict(self) -> dict[str, Tensor]:
@@ -114,11 +145,10 @@ class ExportedProgram:
         return tuple(args), kwargs
 
     @property
-    def range_constraints(self) -> dict[str, tuple[int, int | None]]:
+    def range_constraints(self) -> dict[str, ValueRanges]:
         """The ranges of dynamic dimensions, by name."""
-        return (
-            {} if self.dynamic is None else {symbol.name: (symbol.low, symbol.high) for symbol in self.dynamic.symbols}
-        )
+        symbols = () if self.dynamic is None else self.dynamic.symbols
+        return {symbol.name: ValueRanges(symbol.low, symbol.high) for symbol in symbols}
 
     def module(self, check_guards: bool = True) -> Module:
         """A Module that runs the program, with the same parameters and state_dict. It runs without gradients."""

@@ -23,6 +23,7 @@ from ..serialization import load as load_checkpoint
 from ..serialization.program import KEY
 from .capture import export
 from .program import ExportedModule, ExportedProgram, load_with_extra, save as save_program
+from .traced import check_captures, check_containers
 
 Scripted = TypeVar("Scripted")
 _tracing: ContextVar[bool] = ContextVar("tracing", default=False)
@@ -33,19 +34,16 @@ class ScriptModule(Module):
     """The type of modules from `trace` and `load`. (`script` leaves a module an instance of its own class.)"""
 
 
-class ScriptFunction:
-    """PyTorch's name for the type of a scripted function. `script` returns functions unchanged."""
-
-
-class TracedModule(ExportedModule, ScriptModule):
+class Traced(ExportedModule):
     """A captured module or function.
 
     If the original is available, it runs the calls that the program cannot: with other sizes or with gradients.
+    `_methods`: further captured methods of the module, by name.
     """
 
     def __init__(self, exported: ExportedProgram, original: Callable | None = None) -> None:
         super().__init__(exported)
-        object.__setattr__(self, "_original", original)
+        vars(self).update(_original=original, _methods={})
         if isinstance(original, Module):
             self.training = original.training
 
@@ -79,16 +77,22 @@ class TracedModule(ExportedModule, ScriptModule):
         """The program."""
         return self.graph
 
-    def __deepcopy__(self, memo: dict) -> TracedModule:
+    def __deepcopy__(self, memo: dict) -> Traced:
         """A copy of the original, captured again; of a loaded module, of its program."""
         import copy
 
         if self._original is None:
             function, arguments = self._exported.__reduce__()
-            return TracedModule(function(*arguments))
+            return type(self)(function(*arguments))
         original = copy.deepcopy(self._original, memo)
         args, kwargs = self._exported.example_inputs
-        return TracedModule(export(original, args, kwargs), original)
+        copied = type(self)(export(original, args, kwargs), original)
+        copied._add_methods({name: copy.deepcopy(method, memo) for name, method in self._methods.items()})
+        return copied
+
+    def _add_methods(self, methods: dict[str, Traced]) -> None:
+        self._methods.update(methods)
+        vars(self).update(methods)
 
     @property
     def original_name(self) -> str:
@@ -97,6 +101,12 @@ class TracedModule(ExportedModule, ScriptModule):
 
     def save(self, f: str | os.PathLike, _extra_files: Mapping[str, str | bytes] | None = None) -> None:
         """Write the program to a file, for `numod.jit.load`."""
+        if self._methods:
+            raise NotImplementedError(
+                f"a file holds one program, and this module has {', '.join(['forward', *self._methods])}; write each "
+                f"to its own file, as module.{next(iter(self._methods))}.save(file), or give "
+                "export.aot_compile a dict of export.export(module.method, inputs)"
+            )
         save_program(self._exported, f, extra_files=_extra_files)
 
     def save_to_buffer(self, _extra_files: Mapping[str, str | bytes] | None = None) -> bytes:
@@ -106,30 +116,117 @@ class TracedModule(ExportedModule, ScriptModule):
         return file.getvalue()
 
 
+class TracedModule(Traced, ScriptModule):
+    """A captured module."""
+
+
+class ScriptFunction(Traced):
+    """A captured function. (`script` returns functions as functions.)"""
+
+    @property
+    def name(self) -> str:
+        """The function's name."""
+        return self._exported.title
+
+    @property
+    def qualified_name(self) -> str:
+        """The function's name as PyTorch qualifies it."""
+        return f"__torch__.{self.name}"
+
+
+class TracedMethods(ScriptModule):
+    """A module of which methods other than `forward` were captured. It shares the module's parameters."""
+
+    def __init__(self, module: Module, methods: dict[str, Traced]) -> None:
+        super().__init__()
+        vars(self).update(vars(module), _methods=methods, **methods)
+
+
 def trace(
     func: Callable,
     example_inputs: Any = None,
-    *arguments: Any,
+    optimize: Any = None,
+    check_trace: bool = True,
+    check_inputs: Any = None,
+    check_tolerance: float = 1e-5,
+    strict: bool = True,
+    _force_outplace: bool = False,
+    _module_class: Any = None,
+    _compilation_unit: Any = None,
     example_kwarg_inputs: Mapping[str, Any] | None = None,
-    **options: Any,
-) -> TracedModule:
-    """Capture a module or function, run on example inputs (a tensor or a tuple).
+    _store_inputs: bool = True,
+) -> Any:
+    """Capture a module or function, run on example inputs (a tensor or a tuple): a ScriptModule or a ScriptFunction.
 
-    PyTorch's other options are accepted and ignored.
+    - `check_trace`: capture twice. Raises TracingCheckError if the programs or their constants differ (floats by more
+      than `check_tolerance`), and warns of random numbers.
+    - `strict`: raise RuntimeError for a dict among the results, and warn of a list.
+    - `example_kwarg_inputs`: the arguments by name.
 
-    Raises RuntimeError, with the line, for Python control flow that depends on tensor values.
+    PyTorch's other options are accepted and ignored. Raises RuntimeError, with the line, for Python control flow that
+    depends on tensor values.
     """
-    if isinstance(func, TracedModule):
+    if isinstance(func, Traced):
         return func
-    inputs = (
-        () if example_inputs is None else example_inputs if isinstance(example_inputs, tuple) else (example_inputs,)
-    )
-    inputs = tuple(example_inputs) if isinstance(example_inputs, list) else inputs
+    if example_kwarg_inputs is not None and not isinstance(example_kwarg_inputs, Mapping):
+        raise RuntimeError(f"example_kwarg_inputs should be a dict, got {type(example_kwarg_inputs).__name__}")
+    if example_inputs is None and example_kwarg_inputs is None:
+        example_inputs = ()
+    capture = functools.partial(_traced_program, func, _as_tuple(example_inputs), example_kwarg_inputs)
+    exported = capture()
+    if strict:
+        check_containers(exported.program.outputs)
+    if check_trace:
+        check_captures(exported, capture, check_tolerance)
+    return (TracedModule if isinstance(func, Module) else ScriptFunction)(exported, func)
+
+
+def _as_tuple(example_inputs: Any) -> tuple:
+    if example_inputs is None:
+        return ()
+    return tuple(example_inputs) if isinstance(example_inputs, (tuple, list)) else (example_inputs,)
+
+
+def _traced_program(func: Callable, inputs: tuple, kwargs: Mapping[str, Any] | None) -> ExportedProgram:
     token = _tracing.set(True)
     try:
-        return TracedModule(export(func, inputs, example_kwarg_inputs), func)
+        return export(func, inputs, kwargs)
     finally:
         _tracing.reset(token)
+
+
+def trace_module(
+    mod: Module,
+    inputs: Mapping[str, Any],
+    optimize: Any = None,
+    check_trace: bool = True,
+    check_inputs: Any = None,
+    check_tolerance: float = 1e-5,
+    strict: bool = True,
+    _force_outplace: bool = False,
+    _module_class: Any = None,
+    _compilation_unit: Any = None,
+    example_inputs_is_kwarg: bool = False,
+    _store_inputs: bool = True,
+) -> ScriptModule:
+    """Capture methods of a module, by name, with their example inputs: `{"forward": x, "encode": (x, y)}`.
+
+    The options are those of `trace`. `example_inputs_is_kwarg`: the inputs are dicts by argument name.
+    """
+    if not isinstance(mod, Module):
+        raise AttributeError(f"expected torch.nn.Module as the first argument, got {type(mod).__name__}")
+    if not isinstance(inputs, Mapping):
+        raise AttributeError(f"expected a dictionary of (method_name, input) pairs, got {type(inputs).__name__}")
+    options = {"check_trace": check_trace, "check_tolerance": check_tolerance, "strict": strict}
+    methods = {}
+    for name, example in inputs.items():
+        examples = {"example_kwarg_inputs" if example_inputs_is_kwarg else "example_inputs": example}
+        methods[name] = trace(mod if name == "forward" else getattr(mod, name), **examples, **options)
+    forward = methods.pop("forward", None)
+    if forward is None:
+        return TracedMethods(mod, methods)
+    forward._add_methods(methods)
+    return forward
 
 
 def is_tracing() -> bool:
@@ -146,7 +243,7 @@ def script(
     """
     if isinstance(obj, FunctionType):
         scripted = obj if hasattr(obj, _EXAMPLES) else _scripted_function(obj)
-    elif not isinstance(obj, Module) or isinstance(obj, ScriptModule) or hasattr(type(obj), "_unscripted"):
+    elif not isinstance(obj, Module) or isinstance(obj, (ScriptModule, Traced)) or hasattr(type(obj), "_unscripted"):
         return obj
     else:
         scripted = _scripted(obj)
@@ -250,7 +347,10 @@ def save(m: Any, f: str | os.PathLike | BinaryIO, _extra_files: Mapping[str, str
     scripted = hasattr(type(m), "_unscripted") or (isinstance(m, FunctionType) and hasattr(m, _EXAMPLES))
     if not isinstance(m, ExportedModule) and not scripted:
         raise TypeError(f"jit.save: expected a module from trace or script, got {type(m).__name__}")
-    save_program(_captured(m), f, extra_files=_extra_files)
+    if isinstance(m, Traced):
+        m.save(f, _extra_files)
+    else:
+        save_program(_captured(m), f, extra_files=_extra_files)
 
 
 def load(
@@ -287,9 +387,15 @@ def freeze(mod: Any, preserved_attrs: Any = None, optimize_numerics: bool = True
             "before freezing."
         )
     is_scripted = hasattr(type(mod), "_unscripted") and vars(mod).get(_EXAMPLES) is not None
-    if not is_scripted and not isinstance(mod, TracedModule):
+    if not is_scripted and not isinstance(mod, Traced):
         return mod
-    return TracedModule(_captured(mod).frozen(preserved_attrs or ()))
+    copies: dict[int, Tensor] = {}
+    result = (type(mod) if isinstance(mod, Traced) else TracedModule)(
+        _captured(mod).frozen(preserved_attrs or (), copies)
+    )
+    for name, method in mod._methods.items() if isinstance(mod, Traced) else ():
+        result._add_methods({name: type(method)(method._exported.frozen(preserved_attrs or (), copies))})
+    return result
 
 
 def optimize_for_inference(mod: Any, other_methods: Any = None) -> Any:

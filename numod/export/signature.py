@@ -1,13 +1,14 @@
-"""`ExportedProgram.graph_signature`: what the inputs, held tensors and outputs of a program stand for."""
+"""`ExportedProgram.graph_signature` and `call_spec`: what the inputs, constants and results of a program stand for."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ..func.trees import leaves, map_leaves
 from ..graph.ir.alias_analysis import Effects
-from ..graph.ir.program import Value, name
-from .outputs import outputs_of
+from ..graph.ir.program import Value
+from ..graph.values.pytree import replace
 
 if TYPE_CHECKING:
     from .program import ExportedProgram
@@ -15,32 +16,77 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Signature:
-    """Names as in PyTorch's ExportGraphSignature. Values of the graph are named as it prints them, such as "%3"."""
+    """Names as in PyTorch's ExportGraphSignature: those of parameters and buffers in the module, and those of nodes.
+
+    `user_inputs` and `user_outputs` are names of nodes, and the constants among the arguments and results.
+    """
 
     parameters: tuple[str, ...]
     buffers: tuple[str, ...]
-    user_inputs: tuple[str, ...]
-    user_outputs: tuple[str, ...]
+    user_inputs: tuple[Any, ...]
+    user_outputs: tuple[Any, ...]
     inputs_to_parameters: dict[str, str]
     inputs_to_buffers: dict[str, str]
     buffers_to_mutate: dict[str, str]
+    non_persistent_buffers: tuple[str, ...]
+    lifted_tensor_constants: tuple[str, ...]
+    inputs_to_lifted_tensor_constants: dict[str, str]
+
+
+class CallSpec(NamedTuple):
+    """The structures of the arguments, (args, kwargs), and of the result, as of `utils._pytree.tree_structure`."""
+
+    in_spec: Any
+    out_spec: Any
+
+
+class ModuleCallSignature(NamedTuple):
+    """The structures of a call's arguments and result. The tensors between submodules are not recorded."""
+
+    inputs: list[Any]
+    outputs: list[Any]
+    in_spec: Any
+    out_spec: Any
+
+
+class ModuleCallEntry(NamedTuple):
+    """A module by its name, and the structures of its call."""
+
+    fqn: str
+    signature: ModuleCallSignature | None
 
 
 def signature_of(exported: ExportedProgram) -> Signature:
     """The signature of a program."""
-    program, effects = exported.program, Effects(exported.program)
+    graph, effects = exported.graph, Effects(exported.program)
     parameters = {value: key for value, key in exported.names.items() if key in exported.parameter_names}
     buffers = {value: key for value, key in exported.names.items() if value not in parameters}
+    unnamed = [value for value in exported.program.held if value not in exported.names]
+    constants = {value: f"constant{number}" for number, value in enumerate(unnamed)}
+    nodes = {value: graph.names[value] for value in (*parameters, *buffers, *constants, *exported.program.inputs)}
+
+    def by_node(names: dict[Value, str]) -> dict[str, str]:
+        return {nodes[value]: key for value, key in names.items()}
+
+    inputs = [
+        nodes[exported.program.inputs[leaf.number]] if isinstance(leaf, Value) else leaf
+        for leaf in leaves([*exported.spec])
+    ]
     return Signature(
         tuple(parameters.values()),
         tuple(buffers.values()),
-        exported.input_names,
-        tuple(map(name, outputs_of(program))),
-        _named_values(parameters),
-        _named_values(buffers),
-        _named_values({value: key for value, key in buffers.items() if not effects.fixed(value)}),
+        tuple(inputs),
+        tuple([getattr(result, "name", result) for result in graph.results()]),
+        by_node(parameters),
+        by_node(buffers),
+        by_node({value: key for value, key in buffers.items() if not effects.fixed(value)}),
+        exported.non_persistent,
+        tuple(constants.values()),
+        by_node(constants),
     )
 
 
-def _named_values(names: dict[Value, str]) -> dict[str, str]:
-    return {name(value): key for value, key in names.items()}
+def call_spec_of(exported: ExportedProgram) -> CallSpec:
+    """The structures of a program's arguments and result."""
+    results = replace(exported.program.outputs, lambda leaf: None)
+    return CallSpec(map_leaves(lambda _: None, tuple(exported.spec)), map_leaves(lambda _: None, results))

@@ -46,13 +46,29 @@ class Violation(RuntimeError):
 
     def __init__(self, symbols: Sequence[Symbol], reason: str) -> None:
         self.symbols = list(symbols)
-        names = ", ".join(symbol.name for symbol in symbols)
-        fixes = "\n".join(f"  {symbol.name} = {symbol.size}" for symbol in symbols)
+        names = ", ".join(symbol.label if symbol.hint else symbol.name for symbol in symbols)
+        fixes = "".join(f"\n  {symbol.name} = {symbol.size}" for symbol in symbols if not symbol.hint)
+        hint = " If you're using Dim.DYNAMIC, replace it with either Dim.STATIC or Dim.AUTO."
         super().__init__(
             f"Constraints violated ({names})!\n"
             f"  - You marked {names} as dynamic but your code specialized it to be a constant "
-            f"({', '.join(str(symbol.size) for symbol in symbols)}): {reason}\nSuggested fixes:\n{fixes}"
+            f"({', '.join(str(symbol.size) for symbol in symbols)}): {reason}."
+            + hint * any(symbol.hint for symbol in symbols)
+            + (f"\nSuggested fixes:{fixes}" if fixes else "")
         )
+
+
+class Unequal(RuntimeError):
+    """Dimensions with different names must have the same size. `pairs`: those, with the one that each equals."""
+
+    def __init__(self, pairs: Sequence[tuple[Symbol, Symbol]]) -> None:
+        lines = [
+            f"  - The values of {symbol.name} = {symbol.label} and {other.name} = {other.label} must always be equal."
+            for symbol, other in pairs
+        ]
+        fixes = [f"  {symbol.name} = {other.name}" for symbol, other in pairs]
+        names = ", ".join(symbol.name for symbol, _ in pairs)
+        super().__init__("\n".join([f"Constraints violated ({names})!", *lines, "Suggested fixes:", *fixes]))
 
 
 class Dynamic:
@@ -280,22 +296,43 @@ def _generalised(
 
     points = _points(symbols, examples, shapes)
     recorded = {point: at(point) for point in points}
+    further: dict[tuple[int, ...], tuple[Program, Any, dict[str, Tensor]]] = {}
     for point in _further_points(symbols, points):
         try:
-            recorded[point] = at(point)
+            further[point] = at(point)
         except Violation:
             continue
+    template, tensors = _fitted(symbols, recorded, further)
+    recorded |= further
+    result = Dynamic(symbols, shapes, template, tensors)
+    _settle_ones(result, at, examples)
+    example_sizes = tuple([symbol.size for symbol in symbols])
+    return result, (recorded[example_sizes] if example_sizes in recorded else at(example_sizes))[0]
+
+
+def _fitted(symbols: list[Symbol], recorded: dict, further: dict) -> tuple[Any, dict[str, Tensor]]:
+    """(the template of recordings, their tensors). `further`: recordings beyond the ranges.
+
+    A function may do something else beyond the ranges, if all sizes within them were recorded.
+    """
+    try:
+        return _template(symbols, recorded | further)
+    except Violation:
+        ranges = [range(max(symbol.low, 2), (symbol.high or 0) + 1) for symbol in symbols]
+        if not further or not all(ranges) or not {*product(*ranges)} <= recorded.keys():
+            raise
+    return _template(symbols, recorded)
+
+
+def _template(symbols: list[Symbol], recorded: dict) -> tuple[Any, dict[str, Tensor]]:
+    """(the template of recordings, their tensors). Raises Violation if they do not have one."""
     if len(recorded) < 2:
         raise Violation(symbols, "it has one size only")
     first = next(iter(recorded))
     tensors = recorded[first][2]
     for point, (_, _, others) in recorded.items():
         _compare_tensors(tensors, others, recorded[first][1], _different(symbols, first, point))
-    template = Template(symbols, [*recorded]).of([fields for _, fields, _ in recorded.values()])
-    result = Dynamic(symbols, shapes, template, tensors)
-    _settle_ones(result, at, examples)
-    example_sizes = tuple([symbol.size for symbol in symbols])
-    return result, (recorded[example_sizes] if example_sizes in recorded else at(example_sizes))[0]
+    return Template(symbols, [*recorded]).of([fields for _, fields, _ in recorded.values()]), tensors
 
 
 def _shape(example: Tensor, extents: dict[int, Extent], symbols: list[Symbol]) -> tuple[Terms, ...]:

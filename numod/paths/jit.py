@@ -7,25 +7,23 @@ from contextlib import nullcontext
 from typing import Any, Dict, Final, List, Optional, Tuple, TypeVar, overload  # noqa: F401, UP035
 
 from ..export.script import ScriptFunction, ScriptModule, freeze, is_tracing, load, optimize_for_inference
-from ..export.script import save, script, trace
+from ..export.script import save, script, trace, trace_module
+from ..export.traced import TracerWarning, TracingCheckError
 from ..futures import Future
 
 __all__ = [
-    "Final", "Attribute", "ScriptFunction", "ScriptModule", "TracerWarning", "annotate", "export", "fork", "freeze",
-    "ignore", "interface", "is_scripting", "is_tracing", "isinstance", "load", "optimize_for_inference",
+    "Final", "Attribute", "ScriptFunction", "ScriptModule", "TracerWarning", "TracingCheckError", "annotate", "export",
+    "fork", "freeze", "ignore", "interface", "is_scripting", "is_tracing", "isinstance",
+    "load", "optimize_for_inference",
     "optimized_execution", "save", "script",
     "script_if_tracing", "script_method", "set_fusion_strategy", "strict_fusion", "enable_onednn_fusion",
-    "onednn_fusion_enabled", "trace", "unused", "wait",
+    "onednn_fusion_enabled", "trace", "trace_module", "unused", "wait",
 ]  # fmt: skip
 _isinstance = isinstance
 # PyTorch's classes of what `script`, `trace` and `load` return, for `isinstance`
 RecursiveScriptModule = TopLevelTracedModule = TracedModule = ScriptModule
 Function = TypeVar("Function", bound=Callable[..., Any])
 BroadcastingList1 = BroadcastingList2 = BroadcastingList3 = Sequence  # annotations of `_jit_internal`
-
-
-class TracerWarning(Warning):
-    """The warning class of PyTorch's tracer, which model files filter. numod does not issue it."""
 
 
 def script_if_tracing(fn: Function) -> Function:

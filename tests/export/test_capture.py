@@ -222,6 +222,7 @@ def test_the_signature_names_what_values_stand_for() -> None:
     assert signature.user_inputs == ("x",) and len(signature.user_outputs) == 1
     assert [*signature.buffers_to_mutate.values()] == ["calls"]
     assert all(value in str(program.graph) for value in signature.inputs_to_parameters)
+    assert signature.inputs_to_lifted_tensor_constants == {"c_constant0": "constant0"}
     assert [tensor.tolist() for tensor in program.constants.values()] == [[0.0, 1.0, 2.0]]
     assert program.run_decompositions({}) is program
 

@@ -191,7 +191,7 @@ def test_file_objects_and_extra_files() -> None:
 def test_a_function_knows_that_it_is_traced() -> None:
     seen = []
     torch.jit.trace(lambda x: seen.append(torch.jit.is_tracing()) or x + 1, torch.ones(2))
-    assert seen == [True] and not torch.jit.is_tracing()
+    assert seen == [True, True] and not torch.jit.is_tracing()
 
 
 def test_a_copy_of_a_traced_module_has_its_own_weights() -> None:
