@@ -8,8 +8,8 @@ the size. Kernels are chosen for each size afterwards, when its program is lower
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
-from types import FunctionType
+from functools import cache, partial
+from types import FunctionType, MethodType
 from typing import Any
 
 from ..core.create.generator import Draw
@@ -22,6 +22,7 @@ from ..ops.op import Op, PlanTables
 from . import polynomial
 
 _FEW_SIZES = 12  # sizes of a range whose programs are all optimised
+_OPAQUE = FunctionType, MethodType, partial, type  # what they refer to is not in their `__dict__`
 _CACHES = ("tables", "plans", "backward_plans")  # attributes of an op
 
 
@@ -84,7 +85,7 @@ def common(parts: Sequence[Any], points: Sequence[tuple[int, ...]]) -> Any:
     for kind, merge in _MERGED.items():
         if isinstance(first, kind):
             return merge(parts, points)
-    if hasattr(first, "__dict__") and not isinstance(first, (FunctionType, type)):
+    if hasattr(first, "__dict__") and not isinstance(first, _OPAQUE):
         return _common_object(parts, points)
     return _equal(parts, points)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from ..device.device import Device
 from ..graph.backend.link import Linker, is_apart, key_of_kernel
 from ..graph.backend.lower import Buffer, Call, CheckCall, Integer, Number
 from ..kernel import bind
@@ -82,7 +83,7 @@ class MainLinker(Linker):
     def written(self, text: str, order: Sequence[str], table: Sequence[int], kernels: Sequence[Unbuilt]) -> Main:
         """The main function with this text, which calls the kernels."""
         apart = dict.fromkeys(self.functions[key_of_kernel(kernel)] for kernel in kernels if is_apart(kernel))
-        text = bind.headed(text, kernels[0].device.backend)
+        text = bind.headed(text, Device("cpu").backend)  # also of a program without kernels
         return Main(text, tuple(order), tuple(table), tuple(self.functions.values()), tuple(apart))
 
     def _advance(self) -> list[str]:

@@ -115,3 +115,20 @@ def test_refusals():
         quantizable.LSTM(2, 3, dropout=2)
     with pytest.warns(UserWarning, match="dropout option for quantizable LSTM is ignored"):
         quantizable.LSTM(2, 3, dropout=0.5)
+
+
+@pytest.mark.parametrize(
+    "name, mask, error, message",
+    [
+        ("attn_mask", numod.ones(4, 1) > 0, RuntimeError, r"2D attn_mask is not correct: expected \(4, 5\)"),
+        ("attn_mask", numod.ones(1, 4, 5) > 0, RuntimeError, r"3D attn_mask is not correct: expected \(6, 4, 5\)"),
+        ("attn_mask", numod.ones(5) > 0, RuntimeError, "dimension 1 is not supported"),
+        ("attn_mask", numod.ones(4, 5, dtype=numod.int32), AssertionError, "Only float and bool types"),
+        ("key_padding_mask", numod.ones(1, 5) > 0, AssertionError, r"expected shape \(3, 5\), got \(1, 5\)"),
+        ("key_padding_mask", numod.ones(3, 1) > 0, AssertionError, r"expected shape \(3, 5\), got \(3, 1\)"),
+    ],
+)
+def test_masks_are_not_broadcast(name, mask, error, message):
+    key = numod.randn(5, 3, 8)
+    with pytest.raises(error, match=message):
+        quantizable.MultiheadAttention(8, 2)(numod.randn(4, 3, 8), key, key, **{name: mask})

@@ -113,6 +113,29 @@ def test_graph_mode_keeps_floats_where_they_are_faster(monkeypatch):
     assert fresh(x).equal(quantized(x))
 
 
+@pytest.mark.parametrize("quickest", [0, 1, 2])
+def test_the_fastest_model_as_it_will_be_run(quickest, capsys, monkeypatch):
+    net, x = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4)).eval(), torch.randn(6, 8)
+    models = [net, quantization.quantize_dynamic(net), quantization.quantize_dynamic(net, {"2"})]
+    made = []
+
+    def run(model):
+        made.append(model)
+        return lambda *inputs: (model, inputs)
+
+    def is_faster(one, other):
+        (first, inputs), (second, _) = one(), other()
+        assert inputs == (x,) and not torch.is_grad_enabled()
+        return models.index(first) == quickest and second is not first
+
+    monkeypatch.setattr(quantization.measure, "is_faster", is_faster)
+    best = quantization.fastest(*models, data=x, run=run)
+    assert best is models[quickest] and made == models
+    notes = [row.note for row in quantization.report(best, x)]
+    slower = "float: the whole model is not faster as int8"
+    assert notes.count(slower) == (2 if quickest == 0 else 0) and (slower in capsys.readouterr().out) == (quickest == 0)
+
+
 def test_models_of_the_graph_mode(capsys):
     model, x = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4)).eval(), torch.randn(6, 8)
     prepared = quantization.prepare_fx(model, quantization.get_default_qconfig_mapping("onednn"), (x,))

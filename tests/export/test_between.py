@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 import numod as torch
@@ -68,7 +70,17 @@ def test_kernels_are_those_of_each_size(name: str, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize(
     "parts",
-    [[1, 2, 4, 8, 16], [1, 1.0], [(1,), (1, 2)], ["a", "b"], [{"a": 1}, {"b": 1}], [0.5, 0.25]],
+    [
+        [1, 2, 4, 8, 16],
+        [1, 1.0],
+        [(1,), (1, 2)],
+        ["a", "b"],
+        [{"a": 1}, {"b": 1}],
+        [0.5, 0.25],
+        [partial(pow, 2), partial(pow, 3)],
+        [[1].count, [2].count],
+        [exported.__get__(1), exported.__get__(2)],
+    ],
 )
 def test_parts_that_do_not_follow_the_size_differ(parts: list) -> None:
     with pytest.raises(between.Different):

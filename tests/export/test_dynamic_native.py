@@ -200,3 +200,14 @@ def test_ranges_that_native_code_cannot_have_are_reported(most: int | None, mess
     with pytest.raises(ExportError, match=message):
         aot_compile(captured, tmp_path / "none")
     assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.parametrize("dynamic_shapes", [None, ({0: Dim("batch", max=5)},)])
+def test_a_program_may_have_no_kernels(dynamic_shapes: tuple | None, tmp_path: Path) -> None:
+    class NoRows(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x[:0]
+
+    captured = export(NoRows(), (torch.randn(3, 2),), dynamic_shapes=dynamic_shapes)
+    aot_compile(captured, tmp_path)
+    assert np.asarray(load_native(tmp_path).run(torch.randn(3, 2))).shape == (0, 2)

@@ -150,6 +150,9 @@ from .quantize_fx import (
     prepare_fx,
     prepare_qat_fx,
 )
+from .measure import (
+    fastest,
+)
 from .quant_api import (
     Int4WeightOnlyConfig,
     Int8DynamicActivationInt8WeightConfig,
@@ -199,7 +202,7 @@ __all__ = [
     "default_symmetric_fixed_qparams_observer", "default_symmetric_qnnpack_qat_qconfig",
     "default_symmetric_qnnpack_qconfig", "default_weight_fake_quant", "default_weight_observer",
     "default_weight_only_qconfig", "disable_fake_quant", "disable_observer", "enable_fake_quant", "enable_observer",
-    "float16_dynamic_qconfig", "float16_static_qconfig", "float_qparams_weight_only_qconfig", "fuse_conv_bn",
+    "fastest", "float16_dynamic_qconfig", "float16_static_qconfig", "float_qparams_weight_only_qconfig", "fuse_conv_bn",
     "fuse_conv_bn_relu", "fuse_convtranspose_bn", "fuse_fx", "fuse_known_modules", "fuse_linear_bn", "fuse_modules",
     "fuse_modules_qat", "fused_per_channel_wt_fake_quant_range_neg_127_to_127",
     "fused_wt_fake_quant_range_neg_127_to_127", "get_default_dynamic_quant_module_mappings",

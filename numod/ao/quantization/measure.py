@@ -1,7 +1,12 @@
-"""Keeping floats where integers are not faster: layers are timed on this machine with the shapes of calibration."""
+"""Keeping floats where integers are not faster: layers are timed on this machine with the shapes of calibration.
+
+Layers that are faster one by one may be slower together, since integers have to become floats between them, and a
+compiler joins float layers. So `fastest` times whole models, as they will be run.
+"""
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable
 from typing import Any
@@ -11,12 +16,14 @@ from ...autograd import no_grad
 from ...core import Tensor, deferred
 from ...core.create.random import randint
 from ...core.quantized import Quantizer, per_tensor_affine
+from ...graph.passes.sparsity import is_faster
 from ...nn.module import Module
 from ..nn.quantized.base import QuantizedOutput, observed
 
 REPEATS = 5  # timings of a layer, of which the best counts
 KEPT = "float: int8 is not faster"
 UNSEEN = "int8: not called in calibration"
+KEPT_MODEL = "float: the whole model is not faster as int8"
 
 
 def seconds(layer: Callable, x: Tensor) -> float:
@@ -63,6 +70,35 @@ class Measurement:
             decision = UNSEEN if shape is None else _decide(quantized, float_layer, shape)
         self.decisions[path] = decision
         return float_layer if decision.startswith("float") else quantized
+
+
+def fastest(
+    float_model: Module, *quantized: Module, data: Any, run: Callable[[Module], Callable] | None = None
+) -> Module:
+    """The fastest of a float model and quantized forms of it, for an input or a tuple of inputs.
+
+    `run` makes of a model what will be called, such as `numod.compile`; without it the models are called as they are.
+    Where the float model is returned, its `quantization_decisions` has the reason, and `report` shows it.
+
+    Example:
+
+        >>> quantization = torch.ao.quantization
+        >>> net, x = torch.nn.Sequential(torch.nn.Linear(8, 4)).eval(), torch.randn(2, 8)
+        >>> quantized = quantization.quantize_dynamic(net)
+        >>> quantization.fastest(net, quantized, data=x) in (net, quantized)
+        True
+    """
+    inputs = data if isinstance(data, tuple) else (data,)
+    calls = {
+        model: functools.partial(model if run is None else run(model), *inputs) for model in (float_model, *quantized)
+    }
+    best = float_model
+    with no_grad():
+        for model in quantized:
+            best = model if is_faster(calls[model], calls[best]) else best
+    if best is float_model:
+        best.quantization_decisions = {"": KEPT_MODEL}
+    return best
 
 
 def _decide(quantized: Module, float_layer: Module, shape: tuple[int, ...]) -> str:

@@ -50,7 +50,9 @@ def report(model: Module, data: Any, reference: Module | None = None) -> list[La
     results, seconds = _run(model, data)
     expected = {} if reference is None else _run(reference, data)[0]
     rows: list[LayerReport] = []
-    has_integers = any("int" in _weights(layer)[0] for _, layer in _layers(model))
+    reason = decisions.get("", "")  # of all float layers
+    if not reason and any("int" in _weights(layer)[0] for _, layer in _layers(model)):
+        reason = "float: no quantized form was asked for"
     for path, layer in _layers(model):
         of_reference = path.removesuffix(".layer")  # the float layer in a FloatLayer
         if _is_fused(layer, reference, path):
@@ -63,8 +65,8 @@ def report(model: Module, data: Any, reference: Module | None = None) -> list[La
         row.sqnr = _sqnr(results.get(path), value.relu() if value is not None and "ReLU" in row.kind else value)
         notes = ["not called"] if path not in results else []
         decision = decisions.get(of_reference, "")
-        if not decision and has_integers and dtype in ("float32", "float64") and not row.kind.startswith("Quantized"):
-            decision = "float: no quantized form was asked for"
+        if not decision and dtype in ("float32", "float64") and not row.kind.startswith("Quantized"):
+            decision = reason
         notes += [decision] if decision.startswith("float") else []
         notes += ["observer has seen no data"] if any(map(_is_uncalibrated, layer.modules())) else []
         row.note = ", ".join(notes)

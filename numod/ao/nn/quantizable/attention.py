@@ -131,6 +131,7 @@ class MultiheadAttention(nn.MultiheadAttention):
             query, key, value = (x.transpose(0, 1) for x in (query, key, value))
         targets, batch, _ = query.shape
         heads, size = self.num_heads, self.embed_dim // self.num_heads
+        _check_masks(attn_mask, key_padding_mask, targets, len(key), batch, heads)
         q = self.q_scaling_product.mul_scalar(self.linear_Q(query), float(size) ** -0.5)
         k, v, further = self._with_constants(self.linear_K(key), self.linear_V(value), batch)
         q, k, v = (x.contiguous().view(-1, batch * heads, size).transpose(0, 1) for x in (q, k, v))
@@ -173,6 +174,24 @@ class MultiheadAttention(nn.MultiheadAttention):
         if padding is not None:
             masks[-1] = masks[-1].unsqueeze(1).unsqueeze(2)
         return masks
+
+
+def _check_masks(
+    mask: Tensor | None, padding: Tensor | None, targets: int, sources: int, batch: int, heads: int
+) -> None:
+    """Raise for masks that would be broadcast, as PyTorch does."""
+    if mask is not None:
+        if not (mask.dtype.is_floating_point or mask.dtype in (dtypes.bool_, dtypes.uint8)):
+            raise AssertionError(f"Only float and bool types are supported for attn_mask, not {mask.dtype}")
+        if mask.ndim not in (2, 3):
+            raise RuntimeError(f"attn_mask's dimension {mask.ndim} is not supported; pass a 2D or 3D mask")
+        expected = (targets, sources) if mask.ndim == 2 else (batch * heads, targets, sources)
+        if tuple(mask.shape) != expected:
+            raise RuntimeError(
+                f"The size of the {mask.ndim}D attn_mask is not correct: expected {expected}, got {tuple(mask.shape)}"
+            )
+    if padding is not None and tuple(padding.shape) != (batch, sources):
+        raise AssertionError(f"key_padding_mask: expected shape {(batch, sources)}, got {tuple(padding.shape)}")
 
 
 def _zeros_like_step(x: Tensor) -> Tensor:
