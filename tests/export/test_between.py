@@ -68,6 +68,22 @@ def test_kernels_are_those_of_each_size(name: str, monkeypatch: pytest.MonkeyPat
         assert calls(program) == calls(optimise(dynamic.program(point))[0]), point
 
 
+class Pairs(nn.Module):
+    """Sums and products of all pairs of rows, with constants as long as some sizes."""
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> tuple:
+        return x[:, None] * y[None] + 1, (x @ y.T).softmax(-1), (x + torch.ones(6)).sum(0), y.T.contiguous()
+
+
+def test_two_dimensions_of_which_one_begins_late() -> None:
+    rows, columns = Dim("rows", max=8), Dim("columns", min=3, max=40)
+    inputs = torch.randn(3, 6), torch.randn(4, 6)
+    dynamic = export(Pairs(), inputs, dynamic_shapes=({0: rows}, {0: columns})).dynamic
+    programs = between.optimised(dynamic.program, dynamic.points())
+    for point, program in zip(dynamic.points(), programs, strict=True):
+        assert calls(program) == calls(optimise(dynamic.program(point))[0]), point
+
+
 @pytest.mark.parametrize(
     "parts",
     [

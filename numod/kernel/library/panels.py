@@ -177,8 +177,9 @@ def pack_words(x, at, step, n, words, words_at, out_step, group, mask, flip):
             if rest > 2:
                 word |= uint32(uint8(x[uintp(first + 2)])) << 16
             words[uintp(words_at + full_groups * out_step)] = uint32(word) ^ uint32(flip)
-    for g in range(full_groups + group if step == 1 and group == 4 else 0, (n + group - 1) // group):
-        word = uint32(0)
-        for q in range(min(group, n - g * group)):
-            word |= (uint32(x[uintp(at + (g * group + q) * step)]) & uint32(mask)) << uint32(q * (32 // group))
-        words[uintp(words_at + g * out_step)] = word ^ uint32(flip)
+    else:
+        for g in range((n + group - 1) // group):
+            word = uint32(0)
+            for q in range(min(group, n - g * group)):
+                word |= (uint32(x[uintp(at + (g * group + q) * step)]) & uint32(mask)) << uint32(q * (32 // group))
+            words[uintp(words_at + g * out_step)] = word ^ uint32(flip)
