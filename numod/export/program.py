@@ -24,7 +24,7 @@ from ..serialization.program import read_program, save_program
 from . import state_file
 from .dimensions import Symbol
 from .nodes import Graph, GraphModule
-from .signature import CallSpec, ModuleCallEntry, ModuleCallSignature, Signature, call_spec_of, signature_of
+from .signature import CallSpec, ExportGraphSignature, ModuleCallEntry, ModuleCallSignature, call_spec_of, signature_of
 from .sizes import Dynamic, GuardFailed, terms_of
 
 VERSION = 3  # of the file format
@@ -107,7 +107,7 @@ class ExportedProgram:
         return buffers | {f"constant{k}": tensor for k, tensor in enumerate(unnamed)}
 
     @property
-    def graph_signature(self) -> Signature:
+    def graph_signature(self) -> ExportGraphSignature:
         """What the program's inputs and held tensors stand for."""
         return signature_of(self)
 
@@ -224,6 +224,11 @@ def _with_copied_memory(tensor: Tensor, copies: dict[int, Tensor]) -> Tensor:
         whole = layout((len(storage.data),), tensor.dtype, tensor.device)
         copies[id(storage)] = wrap(storage, whole, 0).clone()
     return wrap(copies[id(storage)]._storage, tensor._layout, tensor._offset)
+
+
+def default_decompositions() -> dict[Any, Any]:
+    """An empty table, for `run_decompositions`: numod's ops have no decompositions."""
+    return {}
 
 
 class ExportedModule(Module):

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Signature:
-    """Names as in PyTorch's ExportGraphSignature: those of parameters and buffers in the module, and those of nodes.
+class ExportGraphSignature:
+    """Names as in PyTorch's class: those of parameters and buffers in the module, and those of nodes.
 
     `user_inputs` and `user_outputs` are names of nodes, and the constants among the arguments and results.
     """
@@ -56,7 +56,7 @@ class ModuleCallEntry(NamedTuple):
     signature: ModuleCallSignature | None
 
 
-def signature_of(exported: ExportedProgram) -> Signature:
+def signature_of(exported: ExportedProgram) -> ExportGraphSignature:
     """The signature of a program."""
     graph, effects = exported.graph, Effects(exported.program)
     parameters = {value: key for value, key in exported.names.items() if key in exported.parameter_names}
@@ -72,7 +72,7 @@ def signature_of(exported: ExportedProgram) -> Signature:
         nodes[exported.program.inputs[leaf.number]] if isinstance(leaf, Value) else leaf
         for leaf in leaves([*exported.spec])
     ]
-    return Signature(
+    return ExportGraphSignature(
         tuple(parameters.values()),
         tuple(buffers.values()),
         tuple(inputs),

@@ -275,3 +275,23 @@ def test_extra_files_are_texts() -> None:
 
 def test_dims_by_words_or_one_by_one() -> None:
     assert [dim.__name__ for dim in torch.export.dims("a", "b c", max=4)] == ["a", "b", "c"]
+
+
+def test_what_numod_does_not_have_says_what_to_use() -> None:
+    from numod.export.exported_program import ExportedProgram as by_path
+    from numod.export.graph_signature import ExportGraphSignature
+
+    program = export(nn.Linear(2, 2), (torch.ones(1, 2),))
+    assert by_path is ExportedProgram and isinstance(program.graph_signature, ExportGraphSignature)
+    assert program.run_decompositions(torch.export.default_decompositions()) is program
+    for use, advice in (
+        (lambda: torch.export.unflatten(program), "calls of submodules are not recorded"),
+        (
+            lambda: torch.export.draft_export(nn.Linear(2, 2), (torch.ones(1, 2),)),
+            "names the line that it cannot capture",
+        ),
+        (lambda: torch.export.CustomDecompTable(), "have no decompositions"),
+    ):
+        with pytest.raises(NotImplementedError, match=advice):
+            use()
+    assert not isinstance(program.module(), torch.export.UnflattenedModule)
