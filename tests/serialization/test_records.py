@@ -64,7 +64,7 @@ def test_records_are_arguments_and_results(tmp_path: Path) -> None:
     _register()
     x = torch.ones(3)
     program = export(Net(), (Batch(x, 2.0),))
-    assert program.graph_signature.user_inputs == ("batch_x",)
+    assert program.graph_signature.user_inputs == ("batch_x", 2.0)
     save(program, tmp_path / "net.pt2")
     for program_read in (program, load(tmp_path / "net.pt2")):
         module = program_read.module()
