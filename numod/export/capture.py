@@ -296,12 +296,17 @@ def signature_of_call(mod: Any) -> inspect.Signature:
 
 
 def input_names_of(mod: Any, arguments: list) -> tuple[str, ...]:
-    """A name for each input: its argument's name, with a suffix if the argument contains several tensors."""
+    """A name for each input: its argument's name, with a suffix if the argument contains several tensors.
+
+    Inputs are in the order of the call: positional arguments, then those by keyword as they came.
+    """
     args, kwargs = arguments
     try:
-        arguments_by_name = signature_of_call(mod).bind(*args, **kwargs).arguments
+        bound = signature_of_call(mod).bind(*args, **kwargs)
+        keywords = {*kwargs, *[name for name in bound.arguments if _takes_keywords(bound.signature.parameters[name])]}
+        positional = {name: argument for name, argument in bound.arguments.items() if name not in keywords}
     except (TypeError, ValueError):
-        arguments_by_name = {f"input{k}": arg for k, arg in enumerate(args)} | kwargs
+        positional = {f"input{k}": arg for k, arg in enumerate(args)}
     input_names: list[str] = []
 
     def note(name: str, argument: Any) -> None:
@@ -315,11 +320,15 @@ def input_names_of(mod: Any, arguments: list) -> tuple[str, ...]:
                 note(f"{name}_{k}", part)
         elif isinstance(argument, dict):
             for key, part in argument.items():
-                note(key if name == "kwargs" else f"{name}_{key}", part)
+                note(f"{name}_{key}", part)
 
-    for name, argument in arguments_by_name.items():
+    for name, argument in (*positional.items(), *kwargs.items()):
         note(name, argument)
     return tuple(input_names)
+
+
+def _takes_keywords(parameter: inspect.Parameter) -> bool:
+    return parameter.kind is inspect.Parameter.VAR_KEYWORD
 
 
 def _title(mod: Any) -> str:

@@ -16,12 +16,12 @@ from typing import Any, BinaryIO, TypeVar
 from ..autograd import is_grad_enabled
 from ..core.listeners import listeners
 from ..core.tensor import Tensor
-from ..graph.ir.program import Program
+from ..graph.ir.program import Program, Value
 from ..nn import Module
 from ..serialization import CheckpointError, load_metadata
 from ..serialization import load as load_checkpoint
 from ..serialization.program import KEY
-from .capture import export
+from .capture import export, signature_of_call
 from .program import ExportedModule, ExportedProgram, load_with_extra, save as save_program
 from .traced import check_captures, check_containers
 
@@ -48,10 +48,28 @@ class Traced(ExportedModule):
             self.training = original.training
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the program, or the original."""
-        if self._original is not None and (self._records(args, kwargs) or not self._fits(args, kwargs)):
+        """Run the program, or the original. Arguments may be passed by position or by name."""
+        arranged_args, arranged_kwargs = self._arranged(args, kwargs)
+        if self._original is not None and (
+            self._records(args, kwargs) or not self._fits(arranged_args, arranged_kwargs)
+        ):
             return self._original(*args, **kwargs)
-        return super().forward(*args, **kwargs)
+        return super().forward(*arranged_args, **arranged_kwargs)
+
+    def _arranged(self, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
+        """The arguments by position and by name as those of the capture, if their names say how."""
+        spec_args, spec_kwargs = self._exported.spec
+        if len(args) == len(spec_args) and kwargs.keys() == spec_kwargs.keys():
+            return args, kwargs
+        names = [
+            self._exported.input_names[part.number] if isinstance(part, Value) else f"argument {k}"
+            for k, part in enumerate(spec_args)
+        ]
+        by_position = dict(zip((*names, *spec_kwargs), args))
+        by_name = by_position | kwargs
+        if len(by_name) != len(args) + len(kwargs) or by_name.keys() != {*names, *spec_kwargs}:
+            return args, kwargs
+        return tuple([by_name[name] for name in names]), {name: by_name[name] for name in spec_kwargs}
 
     def _records(self, args: tuple, kwargs: dict) -> bool:
         return is_grad_enabled() and any(
@@ -172,13 +190,23 @@ def trace(
         raise RuntimeError(f"example_kwarg_inputs should be a dict, got {type(example_kwarg_inputs).__name__}")
     if example_inputs is None and example_kwarg_inputs is None:
         example_inputs = ()
-    capture = functools.partial(_traced_program, func, _as_tuple(example_inputs), example_kwarg_inputs)
+    kwargs = None if example_kwarg_inputs is None else _in_order(func, example_kwarg_inputs)
+    capture = functools.partial(_traced_program, func, _as_tuple(example_inputs), kwargs)
     exported = capture()
     if strict:
         check_containers(exported.program.outputs)
     if check_trace:
         check_captures(exported, capture, check_tolerance)
     return (TracedModule if isinstance(func, Module) else ScriptFunction)(exported, func)
+
+
+def _in_order(func: Callable, kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments by name in the order of the function's parameters, so that a loaded module takes them by position."""
+    try:
+        parameters = signature_of_call(func).parameters
+    except (TypeError, ValueError):
+        return dict(kwargs)
+    return {name: kwargs[name] for name in parameters if name in kwargs} | dict(kwargs)
 
 
 def _as_tuple(example_inputs: Any) -> tuple:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..func.trees import leaves, map_leaves
 from ..graph.ir.alias_analysis import Effects
 from ..graph.ir.program import Value
 from ..graph.values.pytree import replace
+from ..serialization import records
 
 if TYPE_CHECKING:
     from .program import ExportedProgram
@@ -70,7 +70,7 @@ def signature_of(exported: ExportedProgram) -> ExportGraphSignature:
 
     inputs = [
         nodes[exported.program.inputs[leaf.number]] if isinstance(leaf, Value) else leaf
-        for leaf in leaves([*exported.spec])
+        for leaf in _leaves(exported.spec)
     ]
     return ExportGraphSignature(
         tuple(parameters.values()),
@@ -86,7 +86,21 @@ def signature_of(exported: ExportedProgram) -> ExportGraphSignature:
     )
 
 
+def _leaves(argument: Any) -> list[Any]:
+    """The leaves of an argument. Fields of a dataclass that are None are none, as in PyTorch."""
+    parts = argument
+    if records.is_record(argument):
+        fields = records.fields(argument)
+        parts = [part for part in fields.values() if isinstance(argument, tuple) or part is not None]
+    elif isinstance(argument, dict):
+        parts = argument.values()
+    elif not isinstance(argument, (tuple, list)):
+        return [argument]
+    return [leaf for part in parts for leaf in _leaves(part)]
+
+
 def call_spec_of(exported: ExportedProgram) -> CallSpec:
     """The structures of a program's arguments and result."""
-    results = replace(exported.program.outputs, lambda leaf: None)
-    return CallSpec(map_leaves(lambda _: None, tuple(exported.spec)), map_leaves(lambda _: None, results))
+    return CallSpec(
+        replace(tuple(exported.spec), lambda leaf: None), replace(exported.program.outputs, lambda leaf: None)
+    )

@@ -49,12 +49,26 @@ class Violation(RuntimeError):
         names = ", ".join(symbol.label if symbol.hint else symbol.name for symbol in symbols)
         fixes = "".join(f"\n  {symbol.name} = {symbol.size}" for symbol in symbols if not symbol.hint)
         hint = " If you're using Dim.DYNAMIC, replace it with either Dim.STATIC or Dim.AUTO."
+        self.reason = reason
         super().__init__(
             f"Constraints violated ({names})!\n"
             f"  - You marked {names} as dynamic but your code specialized it to be a constant "
             f"({', '.join(str(symbol.size) for symbol in symbols)}): {reason}."
             + hint * any(symbol.hint for symbol in symbols)
             + (f"\nSuggested fixes:{fixes}" if fixes else "")
+        )
+
+
+class BeyondRange(Violation):
+    """A function does something else for sizes above a bound."""
+
+    def __init__(self, symbol: Symbol, bound: int, reason: str) -> None:
+        super().__init__([symbol], reason)
+        low = f", min={symbol.low}" if symbol.low > 1 else ""
+        self.args = (
+            f"Constraints violated ({symbol.name})!\n  - Not all values of {symbol.name} = {symbol.label} in the "
+            f"specified range are treated alike: {reason}.\nSuggested fixes:\n"
+            f"  {symbol.name} = Dim({symbol.name!r}{low}, max={bound})",
         )
 
 
@@ -317,11 +331,27 @@ def _fitted(symbols: list[Symbol], recorded: dict, further: dict) -> tuple[Any, 
     """
     try:
         return _template(symbols, recorded | further)
-    except Violation:
+    except Violation as violation:
         ranges = [range(max(symbol.low, 2), (symbol.high or 0) + 1) for symbol in symbols]
         if not further or not all(ranges) or not {*product(*ranges)} <= recorded.keys():
-            raise
+            bound = _bound(symbols, recorded | further)
+            raise violation if bound is None else BeyondRange(symbols[0], bound, violation.reason) from None
     return _template(symbols, recorded)
+
+
+def _bound(symbols: list[Symbol], recorded: dict) -> int | None:
+    """The largest recorded size up to which the function does the same, if it does something else for larger ones."""
+    (symbol,) = symbols if len(symbols) == 1 else (None,)
+    sizes = [] if symbol is None or symbol.hint else sorted(size for (size,) in recorded)
+    for high in reversed([size for size in sizes[:-1] if size >= symbol.size]):
+        within = {point: recording for point, recording in recorded.items() if point[0] <= high}
+        covered = {(size,) for size in range(max(symbol.low, 2), high + 1)} <= within.keys()
+        try:
+            if covered and _template(symbols, within):
+                return high
+        except Violation:
+            continue
+    return None
 
 
 def _template(symbols: list[Symbol], recorded: dict) -> tuple[Any, dict[str, Tensor]]:

@@ -295,3 +295,13 @@ def test_what_numod_does_not_have_says_what_to_use() -> None:
         with pytest.raises(NotImplementedError, match=advice):
             use()
     assert not isinstance(program.module(), torch.export.UnflattenedModule)
+
+
+def test_inputs_by_keyword_are_named_in_their_order() -> None:
+    def minus(x: torch.Tensor, y: torch.Tensor, **more: torch.Tensor) -> torch.Tensor:
+        return x - y + more["z"]
+
+    program = export(minus, (), {"z": torch.ones(2), "y": torch.ones(3, 2), "x": torch.ones(1)})
+    shapes = [tuple(program.program.layouts[value].shape) for value in program.program.inputs]
+    assert dict(zip(program.input_names, shapes)) == {"z": (2,), "y": (3, 2), "x": (1,)}
+    assert program.graph_signature.user_inputs == ("z", "y", "x")

@@ -98,6 +98,22 @@ def test_example_kwarg_inputs_are_arguments_by_name() -> None:
         torch.jit.trace(lambda x: x, example_kwarg_inputs=[x])
 
 
+def test_arguments_are_passed_by_position_or_name() -> None:
+    def minus(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return x - y
+
+    x, y = torch.ones(2), torch.full((2,), 3.0)
+    for options in ({"example_inputs": (x, y)}, {"example_kwarg_inputs": {"y": y, "x": x}}):
+        traced = torch.jit.trace(minus, **options)
+        loaded = torch.jit.load(io.BytesIO(traced.save_to_buffer()))
+        for module in (traced, loaded):
+            for result in (module(x, y), module(x, y=y), module(y=y, x=x)):
+                assert result.tolist() == [-2.0, -2.0]
+        for args, kwargs in (((x,), {"x": y}), ((x, y), {"y": y}), ((x,), {}), ((), {"x": x, "z": y})):
+            with pytest.raises(RuntimeError, match="as captured"):
+                loaded(*args, **kwargs)
+
+
 def test_methods_of_a_module_are_traced() -> None:
     net, x, weight = Net().eval(), torch.ones(1, 2), torch.tensor([1.0, 3.0])
     traced = torch.jit.trace_module(net, {"forward": x, "weighted": (x, weight)})

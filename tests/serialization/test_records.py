@@ -64,7 +64,7 @@ def test_records_are_arguments_and_results(tmp_path: Path) -> None:
     _register()
     x = torch.ones(3)
     program = export(Net(), (Batch(x, 2.0),))
-    assert program.graph_signature.user_inputs == ("batch_x",)
+    assert program.graph_signature.user_inputs == ("batch_x", 2.0)
     save(program, tmp_path / "net.pt2")
     for program_read in (program, load(tmp_path / "net.pt2")):
         module = program_read.module()
@@ -107,6 +107,17 @@ def test_a_file_names_no_class_that_was_not_registered(tmp_path: Path) -> None:
     records.types_by_name["test.Out"] = Batch
     with pytest.raises(ValueError, match="the fields of 'test.Out' are"):
         load(tmp_path / "net.pt2")
+
+
+def test_packed_sequences_are_records() -> None:
+    layer, x = nn.LSTM(4, 3), torch.randn(3, 2, 4)
+    packed = nn.utils.rnn.pack_padded_sequence(x, torch.tensor([3, 2]))
+    program = export(lambda packed: layer(packed)[0], (packed,))
+    assert torch.allclose(program.module()(packed).data, layer(packed)[0].data, atol=1e-6)
+    with pytest.raises(RuntimeError, match="found another value than 2"):  # other lengths are another program
+        program.module()(nn.utils.rnn.pack_padded_sequence(torch.randn(3, 3, 4), torch.tensor([3, 1, 1])))
+    assert program.graph_signature.user_inputs[:2] == ("packed_data", "packed_batch_sizes")
+    assert type(program.call_spec.out_spec) is type(packed) and program.call_spec.out_spec.data is None
 
 
 def test_classes_without_a_name_are_not_saved(tmp_path: Path) -> None:
