@@ -74,7 +74,7 @@ def test_an_interrupt_while_a_kernel_is_built_shows_the_users_line(monkeypatch: 
 def test_an_interrupt_while_a_notebook_shows_a_bar_shows_the_users_line(monkeypatch: pytest.MonkeyPatch) -> None:
     """The frames of the kernel, which `progress` calls, are internal; those of a library that the user calls are not."""
     display = types.ModuleType("zmq")
-    exec("def send(*arguments):\n    raise KeyboardInterrupt\n", vars(display))
+    exec("def send(*arguments, **options):\n    raise KeyboardInterrupt\n", vars(display))
     monkeypatch.setattr(progress, "_print", display.send)
     with pytest.raises(KeyboardInterrupt) as caught:
         for _ in progress(range(3)):
