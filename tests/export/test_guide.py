@@ -23,7 +23,7 @@ def test_the_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.chdir(tmp_path)
     space: dict = {}
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S)
-    assert len(blocks) == 11
+    assert len(blocks) == 13
     for block in blocks:
         for line in re.findall(r"^(\S.*?)  # -> (.*)$", block, re.M):
             block = block.replace("  # -> ".join(line), f"assert repr({line[0]}) == {line[1]!r}")
