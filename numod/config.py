@@ -50,11 +50,6 @@ def quiet() -> bool:
     return os.environ.get("NUMOD_QUIET", "0") not in ("", "0")
 
 
-def compiles_ahead() -> bool:
-    """Whether launches may wait while kernels are compiled side by side (NUMOD_COMPILE_AHEAD=1)."""
-    return os.environ.get("NUMOD_COMPILE_AHEAD", "0") not in ("", "0")
-
-
 def num_threads() -> int:
     """Threads a parallel kernel may use: NUMOD_NUM_THREADS, else the processors this process may run on."""
     chosen = os.environ.get("NUMOD_NUM_THREADS", "")

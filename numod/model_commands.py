@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator
 from typing import NoReturn
 
 from . import config
-from .core import deferred
 from .kernel import build
 from .profiler.script import run_script
 
@@ -96,7 +95,6 @@ def _warmup(options: argparse.Namespace) -> int:
     else:
         code = _reporting("warmup", options.target, lambda: _warm_model(options))
     if code == 0:
-        deferred.run_all()  # of results that nothing has read
         done = build.statistics
         print(
             f"{done.compiled} kernels compiled, {done.loaded} found in the cache, "

@@ -5,7 +5,6 @@ from __future__ import annotations
 from sys import getrefcount
 
 from ..core.apply import apply, state
-from ..core.deferred import length_of
 from ..core.tensor import Tensor, wrap
 from ..device import Layout
 from ..ops import table
@@ -49,7 +48,7 @@ def _covers_storage(view: Tensor) -> bool:
     """
     # one reference is the argument of `getrefcount`, one more to the storage is in `accumulate`
     return (
-        view._layout.size == length_of(view._storage)
+        view._layout.size == view._storage.data.size
         and getrefcount(view._base) <= 2
         and getrefcount(view._storage) <= 4
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from functools import cache, partial
+from functools import cache
 
 from numpy import empty
 
@@ -20,7 +20,6 @@ from ..dtypes import dtype as DType
 from ..ops import table
 from ..ops.op import Op, Plan, single_device
 from ..ops.pointwise import OverComplex, Pointwise
-from . import deferred
 from .extensions import extensions
 from .launchers import launcher, launcher_factory
 from .listeners import listeners, notify_listeners
@@ -92,13 +91,10 @@ def apply(op: Op, inputs: tuple, attributes: tuple = ()) -> Tensor | tuple[Tenso
         if _any_batched(key[1:]):
             plan = extensions.plan_batched(op, key[1:], attributes)
             op.remember(key, plan)
-        elif op.is_view:
-            plan = op.plan(key[1:], attributes)
-            plan.run = viewer(plan)
-            op.remember(key, plan)
         else:
-            # `partial`, since a lambda makes `op`, `attributes` and `key` cells, which slows down every call
-            plan = deferred.planned(op, key, partial(op.plan, key[1:], attributes), launcher)
+            plan = op.plan(key[1:], attributes)
+            plan.run = viewer(plan) if op.is_view else launcher(plan)
+            op.remember(key, plan)
     try:
         result = plan.run(inputs)
     except OverflowError:
@@ -246,8 +242,9 @@ def apply_into(op: Op, inputs: tuple, targets: tuple[Tensor, ...], attributes: t
             plan = extensions.plan_batched_into(op, (*layouts, *into), attributes)
             op.remember(key, plan)
         else:
-            make = partial(op.plan, layouts, attributes, into, target_positions)
-            plan = deferred.planned(op, key, make, partial(_writer, target_positions))
+            plan = op.plan(layouts, attributes, into, target_positions)
+            plan.run = _writer(plan, target_positions)
+            op.remember(key, plan)
     node = None
     if (
         requires_grad
@@ -269,10 +266,10 @@ def apply_into(op: Op, inputs: tuple, targets: tuple[Tensor, ...], attributes: t
         notify_listeners(op, inputs, attributes, targets, True)
 
 
-def _writer(target_positions: tuple, plan: Plan, hidden: bool) -> Callable:
-    """The function that launches the kernel of a write; `hidden`: see `launcher_factory`."""
+def _writer(plan: Plan, target_positions: tuple) -> Callable:
+    """The function that launches the kernel of a write."""
     separate = tuple([position is None for position in target_positions])
-    return launcher_factory(plan.kinds, 0, len(plan.constants), False, separate, hidden)(plan.launch, *plan.constants)
+    return launcher_factory(plan.kinds, 0, len(plan.constants), False, separate)(plan.launch, *plan.constants)
 
 
 def _watch_writes(targets: tuple[Tensor, ...]) -> None:

@@ -7,18 +7,15 @@ from functools import cache
 
 from ..device import Storage
 from ..ops.op import Plan
-from . import deferred
 from .tensor import Tensor
 
 new = object.__new__
 
 
-def launcher(plan: Plan, hidden: bool = False) -> Callable:
-    """The function that allocates the results and launches the kernel; `hidden`: see `launcher_factory`."""
+def launcher(plan: Plan) -> Callable:
+    """The function that allocates the results and launches the kernel."""
     results = plan.layout if isinstance(plan.layout, tuple) else (plan.layout,)
-    make = launcher_factory(
-        plan.kinds, len(results), len(plan.constants), isinstance(plan.layout, tuple), hidden=hidden
-    )
+    make = launcher_factory(plan.kinds, len(results), len(plan.constants), isinstance(plan.layout, tuple))
     memory = [
         part
         for result in results
@@ -40,21 +37,17 @@ def launcher_factory(
     constants: int,
     several: bool,
     into: tuple[bool, ...] | None = None,
-    hidden: bool = False,
 ) -> Callable:
     """The factory of launchers for inputs of these `kinds` ("t" a tensor, "n" a number, "-" neither).
 
     The code is generated without loops or starred arguments, which halves the Python overhead of an op. `into`: for
-    in-place writes, whether each target is a kernel argument in addition to the inputs. `hidden`: see `deferred`.
+    in-place writes, whether each target is a kernel argument in addition to the inputs.
     """
     inputs, targets = [f"x{k}" for k in range(len(kinds))], [f"y{k}" for k in range(len(into or ()))]
     tensors = [x for x, kind in zip(inputs, kinds) if kind == "t"] + [
         y for y, is_separate in zip(targets, into or ()) if is_separate
     ]
-    buffers = [
-        f"data_of({x})" if hidden else f"{x}._storage.data[{x}._offset:] if {x}._offset else {x}._storage.data"
-        for x in tensors
-    ]
+    buffers = [f"{x}._storage.data[{x}._offset:] if {x}._offset else {x}._storage.data" for x in tensors]
     data, result_names, constant_names = (
         [f"{letter}{k}" for k in range(count)]
         for letter, count in (("data", results), ("result", results), ("c", constants))
@@ -82,7 +75,7 @@ def launcher_factory(
     )
     parameters = ["launch", *constant_names, *(["new", "Tensor", "Storage"] if results else [])]
     parameters += [f"{name}{k}" for k in range(results) for name in ("layout", "empty", "retry", "size", "kind")]
-    space: dict[str, Callable] = {"data_of": deferred.data_of} if hidden else {}
+    space: dict[str, Callable] = {}
     head = f"def make({', '.join(parameters)}):\n    def run({'inputs' if into is None else 'inputs, targets'}):\n"
     exec(head + "".join(f"        {line}\n" for line in lines) + "    return run", space)
     return space["make"]

@@ -16,7 +16,6 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 
-from .. import config
 from . import phases, progress, room
 from .target import code_generator
 
@@ -53,13 +52,6 @@ def lockless() -> tuple[tuple[object, str, object], ...]:
     from llvmlite.binding import ffi
 
     return tuple((getattr(ffi.lib, name), "_lock", _LockOfOthers(ffi.lib._lock)) for name in UNLOCKED)
-
-
-def suits() -> bool:
-    """Whether eager kernels are compiled ahead: the user wants it, there is a processor besides the caller's, and room
-    for threads.
-    """
-    return config.compiles_ahead() and _processors() > 1 and room.address_limit() is None
 
 
 def _processors() -> int:
@@ -165,11 +157,6 @@ def _work_on_all() -> None:
     """Work on the queues of kernels that are compiled ahead until no task waits."""
     while (queue := next((queue for queue in tuple(_ahead) if queue.waiting), None)) is not None:
         queue._work_apart()
-
-
-def is_busy() -> bool:
-    """Whether threads work on kernels that are compiled ahead."""
-    return any(len(queue.done) + len(queue.errors) < queue.count for queue in tuple(_ahead))
 
 
 def leave() -> None:

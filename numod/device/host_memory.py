@@ -261,11 +261,6 @@ def empty(count: int, storage_dtype: np.dtype) -> np.ndarray:
         return by_numpy(count, storage_dtype)
 
 
-def is_own(buffer: np.ndarray) -> bool:
-    """Whether a buffer has memory that it does not share: NumPy's, or a place in the pool."""
-    return buffer.base is None or type(getattr(buffer.base, "obj", None)) is _Arena
-
-
 def release() -> None:
     """Return pooled memory to the system."""
     if pool is not None:

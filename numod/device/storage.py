@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from ctypes import addressof, c_char
 
-addressed = False  # whether a program has asked for an address, through which it may read memory at any time
-
 
 class Storage:
     """`data` is a one-dimensional buffer of the back end (a NumPy array on the CPU); `version` grows with every
@@ -30,8 +28,6 @@ class Storage:
 
     def data_ptr(self) -> int:
         """Address of the first byte."""
-        global addressed
-        addressed = True
         return address(self.data)
 
 

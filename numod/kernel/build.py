@@ -78,25 +78,22 @@ class Kernel:
 
 
 class _Ahead(threading.local):
-    """The kernels that this thread's context `ahead` asked for: whether each is complete; None outside of it."""
+    """Whether this thread compiles ahead."""
 
-    asked: list[bool] | None = None
+    active = False
 
 
 _ahead = _Ahead()
 
 
 @contextmanager
-def ahead() -> Iterator[list[bool]]:
-    """Context in which new kernels are returned while LLVM works on them; their first launch waits for it.
-
-    It yields a list with, for each kernel that was asked for, whether it is complete.
-    """
-    before, _ahead.asked = _ahead.asked, []
+def ahead() -> Iterator[None]:
+    """Context in which new kernels are returned while LLVM works on them; their first launch waits for it."""
+    before, _ahead.active = _ahead.active, True
     try:
-        yield _ahead.asked
+        yield
     finally:
-        _ahead.asked = before
+        _ahead.active = before
 
 
 def build(
@@ -135,10 +132,8 @@ def build(
 
 def asked_for(kernel: Kernel) -> Kernel:
     """The kernel, complete unless this thread compiles ahead."""
-    if _ahead.asked is None:
+    if not _ahead.active:
         complete(kernel)
-    else:
-        _ahead.asked.append(kernel.finish is None)
     return kernel
 
 
@@ -207,7 +202,7 @@ def _make(backend: Backend, kernel: Kernel, fastmath: frozenset, alone: bool) ->
                 backend, function, kernel.signature, fastmath, alone, lines
             )
         arguments = function, kernel.signature, kernel.parallel, fastmath, entry, alone
-        if _ahead.asked is None or not hasattr(backend, "begin"):
+        if not (_ahead.active and hasattr(backend, "begin")):
             kernel.launch = backend.compile(*arguments)
         else:
             kernel.finish = backend.begin(*arguments)

@@ -17,7 +17,6 @@ from enum import Enum
 from typing import Any
 
 from .. import config
-from ..core import deferred
 from ..device.threads import get_num_threads, set_num_threads
 from .fuzzer import FuzzedParameter, FuzzedTensor, Fuzzer, ParameterAlias
 
@@ -235,7 +234,6 @@ class Timer:
 
     def _timeit(self, number: int) -> float:
         with set_torch_threads(self._task_spec.num_threads):
-            deferred.run_all()  # launches of a block before, which wait for LLVM
             return max(self._timer.timeit(number), 1e-9)
 
     def timeit(self, number: int = 1_000_000) -> Measurement:

@@ -11,7 +11,7 @@ from typing import Any
 
 from .. import notebook
 from ..autograd import no_grad
-from ..core import Tensor, deferred
+from ..core import Tensor
 from ..core.listeners import listeners
 from ..core.create.random import rand
 from ..nn import Module
@@ -291,7 +291,6 @@ def _run(model: Module, layers: dict[int, Layer], mode: str, arguments: tuple, k
             model.train(mode == "train")
         if twice:
             model(*arguments, **keywords)
-            deferred.run_all()
         for module in model.modules():
             exits.enter_context(module.register_forward_pre_hook(before_forward))
             exits.enter_context(module.register_forward_hook(after_forward))

@@ -13,7 +13,7 @@ from typing import Any
 
 from ... import dtypes
 from ...autograd import no_grad
-from ...core import Tensor, deferred
+from ...core import Tensor
 from ...core.create.random import randint
 from ...core.quantized import Quantizer, per_tensor_affine
 from ...graph.passes.sparsity import is_faster
@@ -30,7 +30,6 @@ def seconds(layer: Callable, x: Tensor) -> float:
     """The least time of a call."""
     with no_grad():
         layer(x)  # compiles kernels
-        deferred.run_all()
         best = float("inf")
         for _ in range(REPEATS):
             start = time.perf_counter()

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...autograd import no_grad
-from ...core import Tensor, deferred
+from ...core import Tensor
 from ...nn.linear import Identity
 from ...nn.module import Module
 from .fake_quantize import FakeQuantizeBase
@@ -135,7 +135,6 @@ def _run(model: Module, data: Any) -> tuple[dict[str, Tensor], dict[str, float]]
     inputs = data if isinstance(data, tuple) else (data,)
     with no_grad():
         model(*inputs)  # compiles kernels
-        deferred.run_all()
         handles = [
             handle
             for path, module in model.named_modules()

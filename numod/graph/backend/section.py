@@ -72,8 +72,6 @@ class Section:
         self.arrays = [buffer for buffer in self.buffers if buffer.kind not in ("held", "local")]
         self.outputs = [array for array in self.arrays if array.kind != "input"]
         self.held = [buffer for buffer in self.buffers if buffer.kind == "held"]
-        # a reference to memory whose address the program knows: launches that use it are not deferred
-        self.held_data = [buffer.tensor._storage.data for buffer in self.held]
         self.tests = [call for call in self.calls if isinstance(call, CheckCall)]
         self.may_fail = any(map(may_fail, self.calls))
         arguments = [a for call in self.calls if isinstance(call, Call) for a in call.arguments]

@@ -267,6 +267,6 @@ class StateVisitor:
 def _reference(data: object) -> object:
     """What stands for memory in a snapshot: a weak reference to an array (each array has one such object).
 
-    A strong one would keep launches from being deferred (`core.deferred`).
+    A strong one would keep memory that a tensor no longer has.
     """
     return weakref.ref(data) if isinstance(data, np.ndarray) else data

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ... import dtypes
-from ...core import deferred, ones
+from ...core import ones
 from ...core.apply import apply
 from ...core.tensor import Tensor
 from ...device import Layout
@@ -65,7 +65,6 @@ def is_faster(one: Callable[[], object], other: Callable[[], object]) -> bool:
     for _ in range(_ROUNDS):
         for k, function in enumerate((one, other)):
             function()
-            deferred.run_all()  # its kernels are complete now, and the next calls do not wait
             start = time.perf_counter()
             for _ in range(_CALLS):
                 function()
