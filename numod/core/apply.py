@@ -90,11 +90,10 @@ def apply(op: Op, inputs: tuple, attributes: tuple = ()) -> Tensor | tuple[Tenso
             return op.complex_form(inputs, attributes)
         if _any_batched(key[1:]):
             plan = extensions.plan_batched(op, key[1:], attributes)
-            op.remember(key, plan)
         else:
             plan = op.plan(key[1:], attributes)
             plan.run = viewer(plan) if op.is_view else launcher(plan)
-            op.remember(key, plan)
+        op.remember(key, plan)
     try:
         result = plan.run(inputs)
     except OverflowError:
@@ -240,11 +239,10 @@ def apply_into(op: Op, inputs: tuple, targets: tuple[Tensor, ...], attributes: t
         into = tuple([target._layout for target in targets])
         if _any_batched((*layouts, *into)):
             plan = extensions.plan_batched_into(op, (*layouts, *into), attributes)
-            op.remember(key, plan)
         else:
             plan = op.plan(layouts, attributes, into, target_positions)
             plan.run = _writer(plan, target_positions)
-            op.remember(key, plan)
+        op.remember(key, plan)
     node = None
     if (
         requires_grad

@@ -214,7 +214,9 @@ class MinMaxObserver(UniformQuantizationObserverBase):
         **kwargs: Any,
     ) -> None:
         if reduce_range and qscheme is per_tensor_symmetric and dtype is dtypes.quint8:
-            raise NotImplementedError("Cannot reduce range for symmetric quantization for quint8")
+            raise NotImplementedError(
+                "Cannot reduce range for symmetric quantization for quint8; use qint8, or per_tensor_affine"
+            )
         super().__init__(dtype, qscheme, reduce_range, quant_min, quant_max, factory_kwargs, eps, is_dynamic, **kwargs)
         self.register_buffer("min_val", tensor(float("inf"), **(factory_kwargs or {})))
         self.register_buffer("max_val", tensor(float("-inf"), **(factory_kwargs or {})))

@@ -87,7 +87,9 @@ class MultiheadAttention(nn.MultiheadAttention):
     def from_observed(cls, other: Module) -> Module:
         """Raises NotImplementedError: `nn.quantized.MultiheadAttention` has it."""
         raise NotImplementedError(
-            "It looks like you are trying to prepare an MHA module. Please, see the examples on quantizable MHAs."
+            "It looks like you are trying to prepare an MHA module. Please, see the examples on quantizable MHAs: "
+            "from_float makes this layer of an nn.MultiheadAttention, nn.quantized.MultiheadAttention.from_observed "
+            "the quantized one of this layer"
         )
 
     def dequantize(self) -> nn.MultiheadAttention:

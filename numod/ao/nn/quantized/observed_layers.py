@@ -21,10 +21,11 @@ def _converted(kind: type, other: Module) -> Any:
     return result
 
 
-def _refuse(name: str) -> NoReturn:
+def _refuse(kind: type, name: str) -> NoReturn:
     raise NotImplementedError(
         f"It looks like you are trying to convert a non-observed {name} module. Please, see the examples on "
-        f"quantizable {name}s."
+        f"quantizable {name}s: nn.quantizable.{kind.__name__}.from_float makes one that observes; run it on samples, "
+        f"then pass it to nn.quantized.{kind.__name__}.from_observed"
     )
 
 
@@ -39,7 +40,7 @@ class LSTM(quantizable.LSTM):
     @classmethod
     def from_float(cls, *args: Any, **kwargs: Any) -> NoReturn:
         """Raises NotImplementedError: the layer is made of an observed one."""
-        _refuse("LSTM")
+        _refuse(cls, "LSTM")
 
     @classmethod
     def from_observed(cls, other: Module) -> LSTM:
@@ -58,7 +59,7 @@ class MultiheadAttention(quantizable.MultiheadAttention):
     @classmethod
     def from_float(cls, other: Module) -> NoReturn:
         """Raises NotImplementedError: the layer is made of an observed one."""
-        _refuse("MHA")
+        _refuse(cls, "MHA")
 
     @classmethod
     def from_observed(cls, other: Module) -> MultiheadAttention:
