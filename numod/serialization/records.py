@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import dataclasses
 from typing import Any
-from weakref import WeakValueDictionary
 
 from ..func.trees import registered
 from ..graph.values import objects
+from ..weak_values import WeakValues
 
 dataclasses_by_type: dict[type, None] = {}  # those that `register_dataclass` registered
 types_by_name: dict[str, type] = {}
 _UNNAMED = "<unnamed> "
-_unnamed: WeakValueDictionary[str, type] = WeakValueDictionary()  # of programs that live in this process only
+_unnamed: WeakValues[str, type] = WeakValues()  # of programs that live in this process only
 
 
 def register_dataclass(cls: type, *, serialized_type_name: str | None = None) -> None:
@@ -100,8 +100,9 @@ def require_names(node: Any) -> None:
     """Raise ValueError if a program's JSON form has a record that a file cannot name."""
     parts = node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
     if isinstance(node, dict) and "record" in node and node["record"][0].startswith(_UNNAMED):
+        cls = _unnamed.get(node["record"][0])
         raise ValueError(
-            f"save_program: a {_unnamed[node['record'][0]].__name__} cannot be written to a file, which holds tensors, "
+            f"save_program: a {getattr(cls, '__name__', 'record')} cannot be written to a file, which holds tensors, "
             "numbers, strings and classes with a name; give it one before the export: "
             "torch.export.register_dataclass(cls, serialized_type_name=...), for named tuples "
             "torch.utils._pytree._register_namedtuple(cls, serialized_type_name=...)"
