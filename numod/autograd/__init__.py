@@ -15,7 +15,7 @@ from collections.abc import Callable
 from ..core import changes
 from ..core.extensions import extensions
 from ..core.tensor import Tensor
-from . import engine as engine, forward_ad, functional, graph, tape
+from . import early_kernels as early_kernels, engine as engine, forward_ad, functional, graph, tape
 from .anomaly import (
     detect_anomaly,
     is_anomaly_check_nan_enabled,

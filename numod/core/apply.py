@@ -91,7 +91,10 @@ def apply(op: Op, inputs: tuple, attributes: tuple = ()) -> Tensor | tuple[Tenso
         if _any_batched(key[1:]):
             plan = extensions.plan_batched(op, key[1:], attributes)
         else:
-            plan = op.plan(key[1:], attributes)
+            if requires_grad and op.differentiable and state.grad_enabled:
+                plan = extensions.plan_with_gradients(op, inputs, key[1:], attributes)
+            else:
+                plan = op.plan(key[1:], attributes)
             plan.run = viewer(plan) if op.is_view else launcher(plan)
         op.remember(key, plan)
     try:

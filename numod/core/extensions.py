@@ -33,6 +33,10 @@ class Extensions:
     def record(self, op: Op, inputs: tuple, layouts: Sequence, attributes: tuple, result: object) -> None:
         """Attach a new node of the tape to the result or results of an op."""
 
+    def plan_with_gradients(self, op: Op, inputs: tuple, layouts: tuple, attributes: tuple) -> Plan:
+        """The plan of an op that will be recorded; the kernels of its gradients are begun if its own ones are new."""
+        return op.plan(layouts, attributes)
+
     def make_node(self, op: Op, inputs: tuple, layouts: Sequence, attributes: tuple, target: Tensor) -> object:
         """The tape's node for an in-place write, created before the write."""
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 
 from ..ops.op import Op
 from .tensor import Tensor
@@ -18,8 +19,27 @@ from .tensor import Tensor
 listeners: list[Callable] = []
 
 
+class _State(threading.local):
+    muted = False  # whether this thread's ops are none of the program's
+
+
+_state = _State()
+
+
+@contextmanager
+def muted() -> Iterator[None]:
+    """Context in which listeners are not notified of this thread's ops."""
+    before, _state.muted = _state.muted, True
+    try:
+        yield
+    finally:
+        _state.muted = before
+
+
 def active_listeners() -> list[Callable]:
     """The listeners for ops of this thread. Test `listeners` first, which is nearly always empty."""
+    if _state.muted:
+        return []
     thread = threading.get_ident()
     return [listener for listener in tuple(listeners) if getattr(listener, "thread", thread) == thread]
 
@@ -35,6 +55,8 @@ def notify_listeners(op: Op, inputs: tuple, attributes: tuple, outputs: tuple, i
 
 def _notify_other_threads(tensors: tuple) -> None:
     """Notify recorders on other threads of new tensors, so that they do not treat them as existing ones."""
+    if _state.muted:
+        return
     thread = threading.get_ident()
     for listener in tuple(listeners):
         created = getattr(listener, "created_on_other_thread", None)

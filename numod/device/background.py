@@ -10,6 +10,7 @@ share one context.
 from __future__ import annotations
 
 import atexit
+import functools
 import os
 import threading
 from collections import deque
@@ -47,11 +48,18 @@ class _LockOfOthers:
             self.usual.__exit__(*error)
 
 
-def lockless() -> tuple[tuple[object, str, object], ...]:
-    """Replacements with which tasks skip llvmlite's lock in the slow calls: (owner, name, replacement)."""
+@functools.cache
+def skip_locks() -> None:
+    """Let tasks skip llvmlite's lock in the slow calls, for good: tasks go on when the compilation of a kernel ends."""
     from llvmlite.binding import ffi
 
-    return tuple((getattr(ffi.lib, name), "_lock", _LockOfOthers(ffi.lib._lock)) for name in UNLOCKED)
+    for name in UNLOCKED:
+        getattr(ffi.lib, name)._lock = _LockOfOthers(ffi.lib._lock)
+
+
+def helps() -> bool:
+    """Whether kernels gain by being compiled ahead: there is a processor besides the caller's, and room for threads."""
+    return _processors() > 1 and room.address_limit() is None
 
 
 def _processors() -> int:
@@ -84,6 +92,7 @@ class Queue:
 
         The first one is left until `finish`: a single task would only move to another thread's colder cache.
         """
+        skip_locks()
         self.count += 1
         self.waiting.append(task)
         self._start(self.most, 1 if self.ahead else 2)

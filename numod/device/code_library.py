@@ -75,11 +75,11 @@ def library_class() -> type:
             part._final_module, part._codegen = module, generator
             with Span("optimise", "LLVM: optimise", self.name):
                 super(Library, part)._optimize_final_module()
-            names = tuple(function.name for function in module.functions if not function.is_declaration)
-            code = emit(part), names
+            code = emit(part)
 
             def take() -> None:
-                self._final_module, self.machine_code = module, code
+                names = tuple(function.name for function in module.functions if not function.is_declaration)
+                self._final_module, self.machine_code = module, (code, names)
 
             return take
 

@@ -66,6 +66,11 @@ class Device:
             self._backend = cpu if self.type == "cpu" else importlib.import_module(f"{__package__}.{self.type}")
         return self._backend
 
+    @property
+    def has_memory(self) -> bool:
+        """Whether its tensors have memory; launches on others do nothing."""
+        return self.type != "meta"
+
     def allocator(self, size: int) -> Callable:
         """The allocator for buffers of `size` bytes; it is called with a count and a storage dtype."""
         return self.backend.allocator(size)
@@ -121,7 +126,27 @@ def _parse(kind: str | int, index: int | None) -> tuple[str, int | None]:
     return name, index or 0
 
 
+class _Foreseen(Device):
+    """The CPU as the device of tensors without memory: ops plan, and build kernels, as on the CPU, but nothing runs."""
+
+    __slots__ = ()
+    has_memory = False
+
+    def allocator(self, size: int) -> Callable:
+        return self.empty
+
+
 _CPU = Device("cpu")
+
+
+@functools.cache
+def foreseen_cpu() -> Device:
+    """The device of tensors that only show which kernels an op on the CPU would need."""
+    from . import meta
+
+    device = object.__new__(_Foreseen)
+    device.type, device.index, device._backend, device.empty = "cpu", None, cpu, meta.empty
+    return device
 
 
 def default_device() -> Device:

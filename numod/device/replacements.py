@@ -10,7 +10,7 @@ import importlib
 import operator
 from collections.abc import Callable, Iterable
 
-from . import background, code_library, progress, wrapper
+from . import code_library, progress, wrapper
 
 # flags that a function's callees do not inherit
 _NOT_INHERITED = ("release_gil", "forceinline", "no_cfunc_wrapper", "no_cpython_wrapper")
@@ -38,7 +38,7 @@ def own_attribute(owner: object, name: str) -> object:
 
 @functools.cache
 def all_replacements(cuda: bool) -> tuple[tuple[object, str, object], ...]:
-    """Replacements of functions of Numba and locks of llvmlite: (owner, name, replacement).
+    """Replacements of functions of Numba: (owner, name, replacement).
 
     The package for CUDA has copies of most of the functions.
     """
@@ -77,7 +77,6 @@ def all_replacements(cuda: bool) -> tuple[tuple[object, str, object], ...]:
     return (
         *replacements, (base.BaseContext, "get_function", _with_elements(base.BaseContext.get_function)),
         (cpu.CPUContext, "create_cpython_wrapper", _wrapped(cpu.CPUContext.create_cpython_wrapper)),
-        *background.lockless(),
     )  # fmt: skip
 
 

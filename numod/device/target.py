@@ -6,6 +6,7 @@ Its vector registers are described by `kernel.registers.vectors`.
 from __future__ import annotations
 
 import copy
+import functools
 import importlib
 import sys
 import threading
@@ -155,7 +156,11 @@ def triple() -> str:
 
 
 def code_generator() -> object:
-    """A copy of Numba's code generator with a target machine that has these features."""
+    """A copy of Numba's code generator with a target machine that has these features.
+
+    It makes a builder of LLVM's passes once, not for each module: a background thread waits for Python at each call of
+    LLVM.
+    """
     import llvmlite.binding as llvm
     from numba import config
     from numba.core import registry
@@ -165,4 +170,5 @@ def code_generator() -> object:
     generator._customize_tm_options(options)
     options |= {"cpu": processor(), "features": features()}
     generator._tm = llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(**options)
+    generator._pass_builder = functools.cache(generator._pass_builder)
     return generator

@@ -78,22 +78,25 @@ class Kernel:
 
 
 class _Ahead(threading.local):
-    """Whether this thread compiles ahead."""
+    """The kernels that this thread asks for while it compiles ahead; None when it does not."""
 
-    active = False
+    asked: list[Kernel] | None = None
 
 
 _ahead = _Ahead()
 
 
 @contextmanager
-def ahead() -> Iterator[None]:
-    """Context in which new kernels are returned while LLVM works on them; their first launch waits for it."""
-    before, _ahead.active = _ahead.active, True
+def ahead() -> Iterator[list[Kernel]]:
+    """Context in which new kernels are returned while LLVM works on them; their first launch waits for it.
+
+    It yields the list of kernels that this thread asks for.
+    """
+    before, _ahead.asked = _ahead.asked, []
     try:
-        yield
+        yield _ahead.asked
     finally:
-        _ahead.active = before
+        _ahead.asked = before
 
 
 def build(
@@ -132,8 +135,10 @@ def build(
 
 def asked_for(kernel: Kernel) -> Kernel:
     """The kernel, complete unless this thread compiles ahead."""
-    if not _ahead.active:
+    if _ahead.asked is None:
         complete(kernel)
+    else:
+        _ahead.asked.append(kernel)
     return kernel
 
 
@@ -185,6 +190,11 @@ def _locked(lock: threading.RLock) -> Iterator[None]:
 def kernels() -> list[Kernel]:
     """All kernels of this process, in the order they were built."""
     complete_all()
+    return begun()
+
+
+def begun() -> list[Kernel]:
+    """All kernels of this process, also those that LLVM still works on."""
     return list(_built.values())
 
 
@@ -202,7 +212,7 @@ def _make(backend: Backend, kernel: Kernel, fastmath: frozenset, alone: bool) ->
                 backend, function, kernel.signature, fastmath, alone, lines
             )
         arguments = function, kernel.signature, kernel.parallel, fastmath, entry, alone
-        if not (_ahead.active and hasattr(backend, "begin")):
+        if not (_ahead.asked is not None and hasattr(backend, "begin")):
             kernel.launch = backend.compile(*arguments)
         else:
             kernel.finish = backend.begin(*arguments)

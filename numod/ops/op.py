@@ -193,7 +193,7 @@ def no_derivative(name: str) -> None:
 
 
 def nothing_to_do(*buffers: object) -> None:
-    """The launch of an op on the device `meta`."""
+    """The launch of an op on a device without memory."""
 
 
 class Op:
@@ -289,7 +289,7 @@ class Op:
         plan.era = era
         plan.sort_arguments(arguments)
         devices = (*attributes, *[getattr(argument, "device", None) for argument in arguments])
-        if any(getattr(device, "type", None) == "meta" for device in devices):
+        if not all(getattr(device, "has_memory", True) for device in devices):
             plan.launch = None if plan.launch is None else nothing_to_do
         return plan
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from ..errors import warn_caller
 from ..autograd import enable_grad, no_grad
+from ..autograd.early_kernels import expect_gradients
 from ..core import changes
 from ..core.listeners import listeners, notify_dropped, with_gradients
 from ..core.updates import apply_updates
@@ -131,6 +132,7 @@ class Optimizer(Hooked):
             raise ValueError("optimizer got an empty parameter list")
         for group in params if isinstance(params[0], dict) else [{"params": params}]:
             self.add_param_group(dict(group))
+        expect_gradients()
 
     def __setattr__(self, name: str, value: Any) -> None:
         # compiled programs depend on these attributes and on the class's methods

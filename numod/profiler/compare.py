@@ -10,7 +10,7 @@ from typing import Any
 
 from .event import time_text
 
-_ONCE = {"plan", "compile", "load", "import", "pass"}  # work of first calls
+_ONCE = {"plan", "foreseen", "compile", "load", "import", "pass"}  # work of first calls
 Totals = dict[str, list[float]]  # of each name, the calls and their time in microseconds
 
 

@@ -227,6 +227,8 @@ def _build(notes: list, roots: dict[Module, str]) -> tuple[list[Event], list[Mem
             inner = stack.pop()
             (children if inner.end <= end or inner.category == "memory" else later).append(inner)
         children.reverse()
+        if category == "foreseen":
+            events = _without_launches(event, events)
         stack += [event, *reversed(later)]
         if category == "memory":
             memory.append(Memory(start, subject))
@@ -248,6 +250,20 @@ def _build(notes: list, roots: dict[Module, str]) -> tuple[list[Event], list[Mem
         event.id = number
     _link(events, roots)
     return events, memory
+
+
+def _without_launches(event: Event, events: list[Event]) -> list[Event]:
+    """`events` without those inside a slice in which nothing was launched, such as ops; slices of kernels stay."""
+    kernels, dropped, waiting = [], set(), [*event.cpu_children]
+    while waiting:
+        inner = waiting.pop(0)
+        if inner.category in ("compile", "load", "import", "pass"):
+            kernels.append(inner)
+        else:
+            dropped.add(inner)
+            waiting[:0] = inner.cpu_children
+    event.cpu_children = kernels
+    return [other for other in events if other not in dropped]
 
 
 def _add_up(event: Event, costs: dict[int, tuple[int, ...]]) -> None:

@@ -112,7 +112,7 @@ class Launches:
         def built(*arguments: object) -> Callable:
             entry = plain(*arguments)
             if id(entry) not in self._timed:
-                for kernel in reversed(build.kernels()):
+                for kernel in reversed(build.begun()):
                     if kernel.launch is entry:
                         self._time(kernel)
                         break

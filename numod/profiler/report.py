@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _FOLDER = os.path.join(os.path.dirname(__file__), "page")
 _KINDS = {  # kinds of time in display order; each sums up the self time of these categories
     "Python": ("profile", "step", "user", "module", "gc"),
-    "dispatch": ("op", "item", "node", "backward", "optimizer", "compiled"), "planning": ("plan",),
+    "dispatch": ("op", "item", "node", "backward", "optimizer", "compiled"), "planning": ("plan", "foreseen"),
     "kernels": ("kernel",), "compiling": ("compile", "pass"), "loading": ("load", "import"), "data": ("data",),
 }  # fmt: skip
 _KIND_OF = {category: kind for kind, categories in _KINDS.items() for category in categories}
@@ -243,7 +243,7 @@ def _first_calls(event: Event) -> float:
     """Microseconds of planning, including compilation."""
     return sum(
         cpu_child.cpu_time_total
-        if cpu_child.category in ("plan", "compile", "load", "import")
+        if cpu_child.category in ("plan", "foreseen", "compile", "load", "import")
         else _first_calls(cpu_child)
         for cpu_child in event.cpu_children
     )

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import NamedTuple
 
-from ..autograd import engine
+from ..autograd import early_kernels, engine
 from ..autograd import function as functions
 from ..autograd.tape import Node
 from ..core.extensions import extensions
@@ -109,6 +109,9 @@ class Watch:
         exchange.replace(extensions, "record", lambda plain: around_record(plain, note))
         exchange.replace(extensions, "attach", lambda plain: around_attach(plain, note))
         exchange.replace(functions, "_recorded", lambda plain: around_recorded(plain, note))
+        exchange.replace(
+            early_kernels, "_begin_gradients", lambda plain: watched(plain, "foreseen", "begin kernels of gradients")
+        )
         exchange.replace(engine, "_start_pass", lambda plain: watched(plain, "backward", "backward"))
         for kind in _with_own(Node, "backward"):
             exchange.replace(kind, "backward", lambda plain: around_node(plain, note, self.clock))
