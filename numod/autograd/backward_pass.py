@@ -200,14 +200,14 @@ class BackwardPass:
                     node,
                     grads,
                     [
-                        (k, gradient) if edges[k] is None else (k, _converted(gradient, layouts[k]))
+                        (k, gradient) if edges[k] is None else (k, converted(gradient, layouts[k]))
                         for k, gradient in input_gradients
                     ],
                 )
             for position, gradient in input_gradients:
                 if gradient is not None and edges[position] is not None:
                     layout = layouts[position]
-                    self.send(edges[position], gradient if gradient._layout is layout else _converted(gradient, layout))
+                    self.send(edges[position], gradient if gradient._layout is layout else converted(gradient, layout))
                     if is_part:
                         self.accumulating[id(edges[0][0]), edges[0][1]] = self.pending_gradient(edges[0])
             if not retain:
@@ -263,7 +263,7 @@ def batched_as(layout: Layout, gradient: Tensor) -> Tensor:
     return gradient * batch.wrap(apply(table.fill, (1,), (layout.dtype, layout.device, ())), is_batched=False)
 
 
-def _converted(gradient: Tensor | None, layout: Layout) -> Tensor | None:
+def converted(gradient: Tensor | None, layout: Layout) -> Tensor | None:
     """A gradient converted to the shape, dtype and device of its input."""
     if gradient is None:
         return None

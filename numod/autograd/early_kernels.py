@@ -21,6 +21,7 @@ from ..device.layout import layout
 from ..kernel import build
 from ..ops.op import Op, Plan
 from . import tape
+from .backward_pass import converted
 
 _expected = False  # whether gradients are likely to be computed
 
@@ -61,7 +62,8 @@ def _begin_gradients(op: Op, inputs: tuple, attributes: tuple, plan: Plan) -> No
             tape.record(op, foreseen, layouts, attributes, results if several else results[0])
             if results[0]._node is not None:
                 gradient = _foreseen(results[0]._layout)
-                results[0]._node.backward([gradient, *[None] * (len(results) - 1)])
+                for k, part in results[0]._node.backward([gradient, *[None] * (len(results) - 1)]):
+                    converted(part, layouts[k])
     finally:
         dispatch.state.grad_enabled = grad_enabled
 
