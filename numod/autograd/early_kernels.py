@@ -34,7 +34,7 @@ def expect_gradients() -> None:
 
 def plan_with_gradients(op: Op, inputs: tuple, layouts: tuple, attributes: tuple) -> Plan:
     """The plan of an op that will be recorded. While LLVM works on kernels, those of its gradients are begun."""
-    if not _expected or op.is_view or not background.helps() or not _on_cpu(layouts):
+    if not _expected or op.is_view or op.reports or not background.helps() or not _on_cpu(layouts):
         return op.plan(layouts, attributes)
     with build.ahead() as kernels:
         plan = op.plan(layouts, attributes)
