@@ -253,6 +253,8 @@ def set_default_tensor_type(t: object) -> None:
 def __getattr__(name: str) -> object:
     if name == "torch":  # files say `torch.torch.Tensor`
         return _modules[__name__]
+    if name == "__all__":  # what `from numod import *` takes: also names that are imported at first use, but no modules
+        return [name for name in __dir__() if name[0] != "_" and _LATER.get(name, "") is not None]
     if name not in _LATER:
         hint = _absent(name) or _suggestion(name, __dir__())
         raise AttributeError(f"module 'numod' has no attribute '{name}'{hint}", name=name, obj=_modules[__name__])

@@ -142,3 +142,10 @@ def test_errors_of_misspelled_names_carry_what_python_suggests_from() -> None:
         with pytest.raises(AttributeError) as error:
             getattr(owner, name)
         assert error.value.name == name and error.value.obj is owner and meant in dir(owner) and len(dir(owner)) < 750
+
+
+def test_a_star_import_takes_names_that_are_imported_at_first_use() -> None:
+    names: dict[str, object] = {}
+    exec("from numod import *", names)
+    assert {"Tensor", "save", "load", "vmap", "quantize_per_tensor", "nn", "autocast"} <= names.keys()
+    assert "distributed" not in names or names["distributed"] is numod.distributed

@@ -28,6 +28,8 @@ _MOVING = """view reshape flatten t transpose swapaxes swapdims permute movedim 
     reshape_as __getitem__ as_strided sort topk max min amax amin kthvalue median channel_shuffle pixel_shuffle
     pixel_unshuffle repeat_interleave take masked_select diagonal tile ravel detach clone contiguous requires_grad_
     max_pool1d max_pool2d max_pool3d adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d hsplit vsplit dsplit
+    fliplr flipud msort argsort diag diagonal_copy t_copy unbind_copy positive adjoint conj conj_physical resolve_conj
+    resolve_neg real to_dense alias_copy detach_copy atleast_1d atleast_2d atleast_3d broadcast_tensors
     unfold rot90 cpu cuda alias squeeze_copy narrow_copy data __get__.data empty_like""".split()
 # of these, those that keep the channels of a per-channel scheme
 _KEEPING = "detach clone contiguous requires_grad_ cpu cuda data __get__.data empty_like to".split()
@@ -43,7 +45,9 @@ _READING = "item tolist __bool__ __float__ __int__ __format__ std var".split()
 # functions that read the shape or the storage
 _ASKING = """size stride dim ndimension numel nelement is_contiguous element_size storage_offset data_ptr get_device
     is_floating_point is_complex __len__ is_inference is_shared is_pinned untyped_storage _is_view __hash__
-    storage retain_grad register_hook __dir__ dim_order is_tensor""".split()
+    storage retain_grad register_hook __dir__ dim_order is_tensor is_conj is_neg is_distributed dense_dim
+    sparse_dim dequantize int_repr q_scale q_zero_point
+    q_per_channel_scales q_per_channel_zero_points q_per_channel_axis""".split()
 
 
 def call(func: Callable, path: str, args: tuple, kwargs: dict) -> Any:

@@ -96,7 +96,9 @@ EXPRESSIONS = """q | c | c.int_repr() | c.clone() | c[0] | torch.relu(q) | q.res
     torch.nn.functional.interpolate(q[None, None], scale_factor=2) | torch.nn.functional.leaky_relu(q) | q.copy_(x * 2)
     torch.nn.functional.adaptive_avg_pool2d(q[None], 1) | torch.nn.functional.hardtanh(q) | q.is_floating_point()
     q.is_quantized | x.is_quantized | q.element_size() | q.qscheme() | q.permute(1, 0) | q.squeeze() | q.numel() | q.dtype
-    torch._make_per_tensor_quantized_tensor(torch.tensor([1, 2], dtype=torch.int8), 0.1, 0) | torch.dequantize([q, c])"""
+    torch._make_per_tensor_quantized_tensor(torch.tensor([1, 2], dtype=torch.int8), 0.1, 0) | torch.dequantize([q, c])
+    torch.fliplr(q) | torch.flipud(q) | torch.msort(q) | q.argsort() | q.diag() | q.conj() | q.positive() | q.is_neg()
+    torch.real(q) | torch.broadcast_tensors(q, q) | torch.atleast_3d(q) | torch.unbind_copy(q) | q.to_dense()"""
 
 
 @pytest.mark.parametrize("expression", [part.strip() for part in EXPRESSIONS.replace("\n", "|").split("|")])
