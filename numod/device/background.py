@@ -70,7 +70,7 @@ class Queue:
     """Tasks for background threads, one per processor except the caller's. `finish` runs the remaining ones.
 
     A task is called with a code generator; `finish` calls the function that it returns. The threads of queues that are
-    `ahead` work on all of these, the oldest first: the caller goes on with other kernels before it calls `finish`.
+    `ahead` work on all of these, those that are waited for first: the caller goes on with other kernels before it calls `finish`.
     """
 
     def __init__(self, ahead: bool = False) -> None:
@@ -119,6 +119,8 @@ class Queue:
         The main thread leaves its part to another thread: it could not act on a signal while LLVM works.
         """
         apart = self.has_room and threading.current_thread() is threading.main_thread()
+        if self in _ahead:  # its tasks come before those that nobody waits for
+            _ahead[:] = [self, *[queue for queue in _ahead if queue is not self]]
         with phases.Span("wait", "for LLVM in background threads"):
             while len(self.done) + len(self.errors) < self.count:
                 self.ended.clear()

@@ -52,6 +52,20 @@ def test_tasks_are_done_by_other_threads_while_the_caller_goes_on(monkeypatch: p
     assert len(by) == 4 and worker in by and not worker.is_alive() and taken == [threading.current_thread()] * 4
 
 
+def test_tasks_that_are_waited_for_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(background, "code_generator", lambda: None)
+    monkeypatch.setattr(background, "_ahead", [])
+    monkeypatch.setattr(background, "_ahead_threads", [])
+    order: list[int] = []
+    queues = [background.Queue(ahead=True) for _ in range(3)]
+    for number, queue in enumerate(queues):
+        queue.most, queue.has_room = 0, True  # a thread starts at `finish`
+        queue.put(lambda generator, number=number: order.append(number) or (lambda: None))
+    for number in (2, 0, 1):
+        queues[number].finish()
+    assert order == [2, 0, 1]
+
+
 @pytest.mark.parametrize("most", [0, 1])
 def test_errors_of_tasks_reach_the_caller_after_all_are_done(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
     monkeypatch.setattr(background, "code_generator", lambda: None)
