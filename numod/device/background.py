@@ -70,7 +70,8 @@ class Queue:
     """Tasks for background threads, one per processor except the caller's. `finish` runs the remaining ones.
 
     A task is called with a code generator; `finish` calls the function that it returns. The threads of queues that are
-    `ahead` work on all of these, those that are waited for first: the caller goes on with other kernels before it calls `finish`.
+    `ahead` work on all of these, those that are waited for first: the caller goes on with other kernels before it calls
+    `finish`.
     """
 
     def __init__(self, ahead: bool = False) -> None:
