@@ -16,7 +16,7 @@ from . import config
 from .device import target, threads
 from .device.target import LEVELS
 from .kernel import build, cache, packs, store
-from .profiler.script import run_script
+from .profiler import script
 from .version import release
 
 
@@ -54,7 +54,10 @@ def add_command(commands: argparse._SubParsersAction) -> None:
     build.set_defaults(run=_build)
     kernels = commands.add_parser("kernels", help="run a script and list its kernels: from where, how long, how big")
     kernels.add_argument("--json", action="store_true", help="print JSON; what the script prints goes to stderr")
-    kernels.add_argument("script", help="a Python file")
+    kernels.add_argument(
+        "-m", dest="as_module", action="store_true", help="the script is the name of a module, as in python -m"
+    )
+    kernels.add_argument("script", help="a Python file, or with -m a module or package")
     kernels.add_argument("arguments", nargs=argparse.REMAINDER, help="arguments of the script")
     kernels.set_defaults(run=_kernels)
 
@@ -244,8 +247,8 @@ def _size(count: float) -> str:
 
 def _kernels(options: argparse.Namespace) -> int:
     context = contextlib.redirect_stdout(sys.stderr) if options.json else contextlib.nullcontext()
-    code = run_script(options.script, options.arguments, context)
-    if os.path.isfile(options.script):
+    code = script.run_script(options.script, options.arguments, context, options.as_module)
+    if not script.problem(options.script, options.as_module):
         kernels = sorted(build.kernels(), key=lambda kernel: -kernel.seconds)
         print(json.dumps([*map(_described, kernels)], indent=1) if options.json else _kernel_table(kernels))
     return code

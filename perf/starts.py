@@ -5,6 +5,9 @@ Each is timed in processes of its own.
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from functools import partial
 from time import perf_counter
@@ -78,6 +81,29 @@ with contextlib.redirect_stdout(io.StringIO()):
 print(build.statistics.compile_seconds + build.statistics.load_seconds)
 """,
 }
+# the first step after a change of width and batch: its kernels are there if sizes choose among forms that a pack has
+OTHER_SIZES = """
+from time import perf_counter
+import numod as torch
+from numod import nn
+import numod.nn.functional as F
+def step(width, count):
+    model = nn.Sequential(
+        nn.Conv2d(1, width, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(width, 2 * width + 3, 5), nn.ReLU(),
+        nn.MaxPool2d(2), nn.Flatten(), nn.Linear(25 * (2 * width + 3), 100), nn.ReLU(), nn.Linear(100, 10))
+    recurrent = nn.LSTM(9, width, batch_first=True)
+    optimizer = torch.optim.Adam([*model.parameters(), *recurrent.parameters()])
+    x, y = torch.randn(count, 1, 28, 28), torch.randint(0, 10, (count,))
+    loss = F.cross_entropy(model(x), y) + recurrent(torch.randn(count, 11, 9))[0][:, -1].square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    return loss.item()
+step(10, 48)
+start = perf_counter()
+step(40, 100)
+print(perf_counter() - start)
+"""
 FIRST_CALL = "from perf.starts import first_call; print(first_call({row!r}, {contender!r}))"
 
 
@@ -164,6 +190,34 @@ def _cold_programs() -> list[FreshRow]:
     ]
 
 
+def _with_pack(script: str, folders: Folders) -> float:
+    """Seconds that the script prints, where kernels come from a pack and nothing is kept."""
+    return printed_seconds(script, NUMOD_CACHE_DIR="", NUMOD_KERNEL_PATH=folders.filled("packs", _build_pack))
+
+
+def _build_pack(folder: str) -> None:
+    command = [sys.executable, "-m", "numod", "cache", "build", "-o", os.path.join(folder, "kernels.pack")]
+    subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
+
+
+def _packed() -> list[FreshRow]:
+    """First steps with a pack, which holds kernels of networks of the same kinds, of other sizes."""
+    lenet, residual = "compiled step, LeNet, batch 64", "eager step, ResNet-18 CIFAR, batch 8"
+    scripts = {
+        f"first {lenet}": (FIRST_CALL.format(row=lenet, contender="numod"), 0.7),
+        f"first {residual}": (FIRST_CALL.format(row=residual, contender="numod"), 1.0),
+        "first step of LeNet and LSTM after a change of width and batch": (OTHER_SIZES, 0.3),
+        "demo, seconds for kernels": (COLD["demo, seconds for kernels"], 0.3),
+    }
+    rows = []
+    for name, (script, most) in scripts.items():
+        contenders = {"numod": partial(_with_pack, script)}
+        if name.endswith(lenet):
+            contenders["JAX"] = partial(_cold, "JAX", printed_seconds, FIRST_CALL.format(row=lenet, contender="JAX"))
+        rows.append(FreshRow(f"{name}, with a pack", contenders, Bar(seconds=most), 0.6))
+    return rows
+
+
 def imports() -> FreshRow:
     """Importing the library where NumPy is there already."""
     return FreshRow(
@@ -176,4 +230,4 @@ def imports() -> FreshRow:
     )
 
 
-STARTS = (imports(), *_steps(), *_first_calls(), *_cold_programs())
+STARTS = (imports(), *_steps(), *_first_calls(), *_cold_programs(), *_packed())

@@ -140,6 +140,26 @@ def test_the_cache_is_listed_packed_cleared_and_unpacked(folder, capsys):
     )
 
 
+def test_a_module_runs_as_python_runs_it(folder, capsys, monkeypatch):
+    package = folder / "trainer_of_tools"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "__main__.py").write_text("from . import steps\nprint(__name__, __package__, steps.run())\n")
+    (package / "steps.py").write_text(
+        "import sys\nimport numod\n\ndef run():\n    numod.arange(4.0).cosh()\n    return sys.argv[1:]\n"
+    )
+    monkeypatch.setattr(sys, "argv", [*sys.argv])
+    assert main(["kernels", "-m", "trainer_of_tools", "--rows", "2"]) == 0
+    printed = capsys.readouterr().out
+    assert "__main__ trainer_of_tools ['--rows', '2']" in printed and "cosh_" in printed
+    assert main(["profile", "--compile", "-m", "trainer_of_tools"]) == 0
+    assert (folder / "trainer_of_tools_profile.html").exists()
+    (package / "wrong.py").write_text("1 / 0\n")
+    assert main(["kernels", "-m", "trainer_of_tools.wrong"]) == 1
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[1].startswith('  File "') and lines[1].endswith('wrong.py", line 1, in <module>') and len(lines) == 5
+
+
 def test_kernels_of_one_key_and_several_names_are_packed(folder, capsys):
     names = fill(folder / "kernels", "linear_tiles", "matmul_tiles", one_key=True)
     assert main(["cache", "pack", "all.tar.gz"]) == 0 and main(["cache", "clear"]) == 0
@@ -244,6 +264,9 @@ def test_a_cache_that_is_off(folder, monkeypatch, capsys):
 
 BAD = {
     ("profile", "nowhere.py"): "there is no file nowhere.py",
+    ("profile", "-m", "nomodule"): "there is no module nomodule in this folder",
+    ("profile", "-m", "nopackage.part"): "there is no module nopackage.part: No module named 'nopackage'",
+    ("kernels", "-m", "nomodule"): "there is no module nomodule in this folder",
     ("profile", "--sort", "bogus", "good.py"): "cannot sort by 'bogus'; choose from self_cpu_time_total",
     ("profile", "--output", "nowhere/x", "good.py"): "/nowhere; give --output",
     ("warmup", "nomodule:net", "1"): "No module named 'nomodule'",

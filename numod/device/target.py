@@ -15,7 +15,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from . import room
+from . import room, signals
 from .phases import Span
 
 # LLVM's attribute of a function whose loops use 256-bit vectors
@@ -77,6 +77,7 @@ def numba() -> types.ModuleType:
         room.require(room.IMPORT, "import Numba and LLVM")
         with Span("import", "import numba"):
             in_thread(lambda: importlib.import_module("numba"))
+        signals.deliver()  # the compiler takes as long again to start
     return importlib.import_module("numba")
 
 

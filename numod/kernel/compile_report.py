@@ -38,6 +38,7 @@ class CompileReport:
     seconds: float  # of all builds, of importing Numba, and of writing texts
     wall: float | None = None
     rows: int = field(default=30, repr=False)  # rows of the table
+    waited: float = 0.0  # of `seconds`: threads that waited for a kernel of another thread
 
     @property
     def background(self) -> float:
@@ -53,7 +54,7 @@ class CompileReport:
         """The report as plain data, for JSON."""
         return {
             "kernels": [vars(kernel) for kernel in self.kernels], "phases": self.phases, "seconds": self.seconds,
-            "background": self.background, "accounted": self.accounted, "wall": self.wall,
+            "background": self.background, "accounted": self.accounted, "wall": self.wall, "waited": self.waited,
         }  # fmt: skip
 
     def __str__(self) -> str:
@@ -82,9 +83,11 @@ class CompileReport:
             f"{100 * self.accounted:.0f} % of this is in a phase"
         ]
         if self.wall is not None:
+            waited = f", while other threads waited {self.waited:.2f} s for them" if self.waited > 0.005 else ""
+            work = self.seconds - self.waited
             lines.append(
-                f"the whole run took {self.wall:.2f} s: {self.seconds:.2f} s for kernels, "
-                f"{max(self.wall - self.seconds, 0.0):.2f} s for the program itself"
+                f"the whole run took {self.wall:.2f} s: {work:.2f} s for kernels{waited}, "
+                f"{max(self.wall - work, 0.0):.2f} s for the program itself"
             )
         return [*lines, *(f"{phase:<10}{meaning}" for phase, meaning in phases.PHASES.items()),
             f"{'behind':<10}LLVM in background threads, at the same time as the others"]  # fmt: skip
@@ -101,7 +104,8 @@ def compile_report(wall: float | None = None, rows: int = 30) -> CompileReport:
         for phase, seconds in spent.items():
             totals[phase] = totals.get(phase, 0.0) + seconds
     seconds = sum(kernel.seconds for kernel in times) + sum(phases.outside.seconds.values())
-    return CompileReport(sorted(times, key=lambda kernel: -kernel.seconds), totals, seconds, wall, rows)
+    waited = phases.outside.seconds.get("wait", 0.0)
+    return CompileReport(sorted(times, key=lambda kernel: -kernel.seconds), totals, seconds, wall, rows, waited)
 
 
 def _kernel_time(kernel: Kernel) -> KernelTime:

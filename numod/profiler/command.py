@@ -11,6 +11,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from . import script
 from .event import time_text
 
 if TYPE_CHECKING:
@@ -67,7 +68,10 @@ def add_command(commands: argparse._SubParsersAction) -> None:
         action="store_true",
         help="show where the time for compiling kernels goes, by kernel and phase, instead of operations",
     )
-    parser.add_argument("script", nargs="?", help="a Python file")
+    parser.add_argument(
+        "-m", dest="as_module", action="store_true", help="the script is the name of a module, as in python -m"
+    )
+    parser.add_argument("script", nargs="?", help="a Python file, or with -m a module or package")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="arguments of the script")
     parser.set_defaults(run=_run)
 
@@ -94,13 +98,14 @@ def _profile(options: argparse.Namespace) -> int:
     from .jit_dump import JitDump
     from .perf_map import write_perf_map
     from .profile import profile
-    from .script import run_script
 
     if options.script is None:
         print("profile: expected a script, or --compare BEFORE AFTER", file=sys.stderr)
         return 2
-    name = options.output or f"{os.path.splitext(os.path.basename(options.script))[0]}_profile"
-    problem = _problem(options.script, options.sort, os.path.dirname(os.path.abspath(name)))
+    name = options.output or f"{_short_name(options)}_profile"
+    problem = script.problem(options.script, options.as_module) or _problem(
+        options.sort, os.path.dirname(os.path.abspath(name))
+    )
     if problem:
         print(f"profile: {problem}", file=sys.stderr)
         return 2
@@ -110,7 +115,7 @@ def _profile(options: argparse.Namespace) -> int:
     )
     dump = JitDump() if options.jit_dump else None
     start = time.perf_counter()
-    code = run_script(options.script, options.arguments, prof)
+    code = script.run_script(options.script, options.arguments, prof, options.as_module)
     wall = time.perf_counter() - start
     if options.compile:
         print(f"{compile_report(wall, options.rows)}\n")
@@ -139,10 +144,15 @@ def _print_operations(prof: profile, options: argparse.Namespace) -> None:
     print(f"threads: {prof.sharing()}\n")
 
 
-def _problem(script: str, column: str, folder: str) -> str:
+def _short_name(options: argparse.Namespace) -> str:
+    """The script's name without its folder and suffix; of a package's `__main__`, the package."""
+    if options.as_module:
+        return options.script.removesuffix(".__main__")
+    return os.path.splitext(os.path.basename(options.script))[0]
+
+
+def _problem(column: str, folder: str) -> str:
     """The error message for invalid options, before the script runs; "" if they are valid."""
-    if not os.path.isfile(script):
-        return f"there is no file {script}"
     if column not in _COLUMNS:
         return f"cannot sort by {column!r}; choose from {', '.join(_COLUMNS)}"
     return "" if os.path.isdir(folder) and os.access(folder, os.W_OK) else f"cannot write to {folder}; give --output"

@@ -182,3 +182,28 @@ def test_on_a_terminal():
         os.close(end)
         os.close(terminal)
     assert shown.startswith("\rcompiling kernels 1 … shown_") and shown.endswith("\r\x1b[Kdone")
+
+
+IMPORTED = """
+import signal
+import numod
+from numod.device import compiler, target
+usual = target.in_thread
+def interrupted(function):
+    usual(function)
+    signal.raise_signal(signal.SIGINT)
+target.in_thread = interrupted
+try:
+    numod.ones(3)
+except KeyboardInterrupt:
+    print(compiler.prepare.cache_info().currsize, end=" ")
+target.in_thread = usual
+print(numod.ones(3).exp().log().tolist())
+"""
+
+
+def test_an_interrupt_while_numba_is_imported_does_not_wait_for_the_compiler():
+    environment = {**os.environ, "NUMOD_CACHE_DIR": ""}
+    command = [sys.executable, "-c", IMPORTED]
+    printed = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300, check=True).stdout
+    assert printed == "0 [1.0, 1.0, 1.0]\n"

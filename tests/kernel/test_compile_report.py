@@ -12,6 +12,7 @@ from pathlib import Path
 import numod
 from numod.device.phases import PHASES
 from numod.kernel import build
+from numod.kernel.compile_report import CompileReport
 
 SCRIPT = """
 import json
@@ -58,3 +59,10 @@ def test_the_report_of_this_process_adds_up() -> None:
     shown = str(numod.compile_report(rows=1))
     assert shown.startswith("kernel ")
     assert f"... and {len(report.kernels) - 1} more" in shown or len(report.kernels) == 1
+
+
+def test_threads_that_wait_for_another_are_not_compared_with_the_whole_run() -> None:
+    report = CompileReport([], {"wait": 3.0, "load": 1.0}, seconds=4.0, wall=1.5, waited=3.0)
+    assert "took 1.50 s: 1.00 s for kernels, while other threads waited 3.00 s for them, 0.50 s for the program" in str(
+        report
+    )
