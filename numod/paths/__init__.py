@@ -17,7 +17,8 @@ from . import virtual_modules
 _ADAPTIVE = ("adadelta", "adagrad", "asgd", "rmsprop", "rprop")
 _QUANTIZED_FILES = {  # package of quantized layers -> PyTorch's files in its folder `modules`
     "quantized": "activation batchnorm conv dropout embedding_ops functional_modules linear normalization rnn utils",
-    "quantized.dynamic": "conv linear rnn", "quantizable": "activation rnn", "qat": "conv embedding_ops linear",
+    "quantized.dynamic": "conv linear rnn", "quantized.reference": "conv linear rnn sparse utils",
+    "quantizable": "activation rnn", "qat": "conv embedding_ops linear",
     "qat.dynamic": "linear", "intrinsic": "fused", "intrinsic.qat": "conv_fused linear_fused linear_relu",
     "intrinsic.quantized": "bn_relu conv_add conv_relu linear_relu", "intrinsic.quantized.dynamic": "linear_relu",
 }  # fmt: skip
@@ -95,13 +96,18 @@ HOMES = {  # PyTorch's path -> numod's, both below numod
     **{f"{parent}.scheduler.{name}": "ao.pruning.scheduler" for parent in ("ao.pruning", "ao.sparsity") for name in (
         "base_scheduler", "cubic_scheduler", "lambda_scheduler"
     )},
+    "ops.quantized": "ao.nn.quantized.operators", "ops.quantized_decomposed": "ao.nn.quantized.decomposed",
+    "quantization._numeric_suite": "ao.ns._numeric_suite",
     "ao.quantization.fx": "ao.quantization.quantize_fx", "quantization.fx": "ao.quantization.quantize_fx",
     **{
         f"{parent}.fx.{name}": f"ao.quantization.{name}"
         for parent in ("quantization", "ao.quantization")
         for name in ("custom_config", "graph_module")
     },
-    **{f"nn.{name}": f"ao.nn.{name}" for name in ("qat", "quantizable", "quantized", "quantized.dynamic", "intrinsic")},
+    **{f"nn.{name}": f"ao.nn.{name}" for name in (
+        "qat", "quantizable", "quantized", "quantized.dynamic", "quantized.reference", "intrinsic"
+    )},
+    **{f"nn.quantized._reference{name}": "ao.nn.quantized.reference" for name in ("", ".modules")},
     "nn.quantized.functional": "ao.nn.quantized.functional",
     **{f"nn.intrinsic.{name}": f"ao.nn.intrinsic.{name}" for name in ("qat", "quantized", "quantized.dynamic")},
     "nn.qat.dynamic": "ao.nn.qat.dynamic",
@@ -193,8 +199,9 @@ def later(parent: str) -> Callable[[str], ModuleType]:
     """A module's `__getattr__` that imports PyTorch's paths below it on first use, as `numod.autograd.profiler`."""
 
     def __getattr__(name: str) -> ModuleType:
-        path = f"{parent}.{name}"
-        if path not in HOMES and path not in virtual_modules.MODULES:
+        paths = f"{parent}.{name}", f"{parent}.modules.{name}"  # `modules` of quantized layers is their package
+        path = next((path for path in paths if path in HOMES or path in virtual_modules.MODULES), None)
+        if path is None:
             raise AttributeError(f"module 'numod.{parent}' has no attribute '{name}'")
         return import_module(f"numod.{path}")
 

@@ -38,6 +38,11 @@ DEFAULT_STATIC_QUANT_MODULE_MAPPINGS: dict[type, type] = {
     nniqat.LinearBn1d: nnq.Linear,
     **{getattr(nnqat, name): getattr(nnq, name) for name in ("Linear", "Conv1d", "Conv2d", "Conv3d")},
 }
+DEFAULT_REFERENCE_STATIC_QUANT_MODULE_MAPPINGS: dict[type, type] = {
+    QuantStub: nnq.Quantize,
+    DeQuantStub: nnq.DeQuantize,
+    **{getattr(nn, name): getattr(nnq.reference, name) for name in nnq.reference.__all__ if hasattr(nn, name)},
+}
 DEFAULT_QAT_MODULE_MAPPINGS: dict[type, type] = {
     **{getattr(nn, name): getattr(nnqat, name) for name in ("Conv2d", "Conv3d", "Linear")},
     **{getattr(nni, name): getattr(nniqat, name) for name in nniqat.__all__ if hasattr(nni, name)},
@@ -62,6 +67,11 @@ DEFAULT_MODULE_TO_ACT_POST_PROCESS: dict[type, Any] = {
 def get_default_static_quant_module_mappings() -> dict[type, type]:
     """Layers of `convert` after calibration."""
     return dict(DEFAULT_STATIC_QUANT_MODULE_MAPPINGS)
+
+
+def get_default_static_quant_reference_module_mappings() -> dict[type, type]:
+    """Layers of `convert(is_reference=True)`."""
+    return dict(DEFAULT_REFERENCE_STATIC_QUANT_MODULE_MAPPINGS)
 
 
 def get_default_qat_module_mappings() -> dict[type, type]:
@@ -96,9 +106,8 @@ def get_static_quant_module_class(
     float_module_class: type, additional_static_quant_mapping: dict | None = None, is_reference: bool = False
 ) -> type:
     """The layer that replaces one of this class in `convert`."""
-    if is_reference:
-        raise NotImplementedError("is_reference=True: numod has no reference layers; leave it False")
-    return _class_of(float_module_class, DEFAULT_STATIC_QUANT_MODULE_MAPPINGS, additional_static_quant_mapping)
+    mapping = DEFAULT_REFERENCE_STATIC_QUANT_MODULE_MAPPINGS if is_reference else DEFAULT_STATIC_QUANT_MODULE_MAPPINGS
+    return _class_of(float_module_class, mapping, additional_static_quant_mapping)
 
 
 def get_dynamic_quant_module_class(
@@ -116,6 +125,12 @@ def get_default_qconfig_propagation_list() -> set[type]:
         *DEFAULT_DYNAMIC_QUANT_MODULE_MAPPINGS,
         nn.Sequential,
     }
+
+
+def get_default_compare_output_module_list() -> set[type]:
+    """Layers whose results the numeric suite compares: those that are quantized, and what they become."""
+    mappings = DEFAULT_STATIC_QUANT_MODULE_MAPPINGS, DEFAULT_QAT_MODULE_MAPPINGS, DEFAULT_DYNAMIC_QUANT_MODULE_MAPPINGS
+    return get_default_qconfig_propagation_list().union(*(mapping.values() for mapping in mappings))
 
 
 def no_observer_set() -> tuple[type, ...]:

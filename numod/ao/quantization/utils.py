@@ -187,12 +187,13 @@ def determine_qparams(
     has_customized_qrange: bool,
     qscheme: qscheme = per_tensor_affine,
 ) -> tuple[Tensor, Tensor]:
-    """Scale and zero point for a range."""
+    """Scale (float64) and zero point (int64) for a range."""
     observer = UniformQuantizationObserverBase(dtype)
     observer.qscheme, observer.eps = qscheme, eps
     observer.quant_min, observer.quant_max = quant_min, quant_max
     observer.has_customized_qrange = has_customized_qrange
-    return observer._calculate_qparams(min_val, max_val)
+    scale, zero_point = observer._calculate_qparams(min_val, max_val)
+    return scale.double(), zero_point.long()
 
 
 def has_no_children_ignoring_parametrizations(module: Module) -> bool:

@@ -67,6 +67,14 @@ class Linear(_PackedLinear):
         result.set_weight_bias(weight, layer.bias)
         return result
 
+    @classmethod
+    def from_reference(cls, ref_qlinear: Module) -> Linear:
+        """The layer of a reference layer."""
+        layer = ref_qlinear[0] if isinstance(ref_qlinear, _FusedModule) else ref_qlinear
+        result = cls(layer.in_features, layer.out_features, layer.bias is not None, layer.weight_dtype)
+        result.set_weight_bias(layer.get_quantized_weight(), layer.bias)
+        return result
+
 
 class LinearReLU(Linear):
     """Linear and ReLU for a float x."""
