@@ -97,6 +97,7 @@ HOMES = {  # PyTorch's path -> numod's, both below numod
         "base_scheduler", "cubic_scheduler", "lambda_scheduler"
     )},
     "ops.quantized": "ao.nn.quantized.operators", "ops.quantized_decomposed": "ao.nn.quantized.decomposed",
+    **dict.fromkeys(("ao.ns.fx", "ao.ns.fx.utils"), "ao.ns.metrics"),
     "quantization._numeric_suite": "ao.ns._numeric_suite",
     "ao.quantization.fx": "ao.quantization.quantize_fx", "quantization.fx": "ao.quantization.quantize_fx",
     **{
@@ -127,6 +128,16 @@ HOMES = {  # PyTorch's path -> numod's, both below numod
     "cuda.amp.grad_scaler": "cuda.amp", "cuda.amp.autocast_mode": "cuda.amp",
 }  # fmt: skip
 _EINOPS = "einops._backends"
+_TORCHAO = {  # modules of the package torchao, which numod replaces together with torch -> numod's
+    **dict.fromkeys(
+        (
+            "torchao", "torchao.quantization", "torchao.quantization.granularity", "torchao.quantization.quant_api",
+            "torchao.quantization.quant_primitives", "torchao.quantization.utils", "torchao.utils",
+        ),
+        "ao.quantization.torchao",
+    ),
+    "torchao.quantization.qat": "ao.quantization.qat",
+}  # fmt: skip
 
 
 class Finder:
@@ -138,6 +149,8 @@ class Finder:
         if name == _EINOPS:
             return import_module("numod.paths.einops").find_spec(name, path)
         root, _, rest = name.partition(".")
+        if name in _TORCHAO and sys.modules.get("torch") is sys.modules["numod"]:
+            return ModuleSpec(name, _Loader(name, f"numod.{_TORCHAO[name]}"), is_package=True)
         if root != "numod" and rest and sys.modules.get(root) is sys.modules["numod"]:
             # after `sys.modules["torch"] = numod`, torch.nn is numod.nn and not a second copy of its file
             return ModuleSpec(name, _Loader(name, f"numod.{rest}")) if find_spec(f"numod.{rest}") is not None else None
@@ -176,7 +189,7 @@ class _Loader:
     def exec_module(self, module: ModuleType) -> None:
         """Restore the attributes that the import system has overwritten, and keep those that it would overwrite."""
         parent, _, child = self.path.rpartition(".")
-        if not isinstance(vars(sys.modules[parent]).get(child, module), ModuleType):
+        if parent and not isinstance(vars(sys.modules[parent]).get(child, module), ModuleType):
             sys.modules[parent].__class__ = _KeepsFunctions
         for name, value in self.before.items():
             if value is not None or name in vars(module):

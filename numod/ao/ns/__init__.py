@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from . import _numeric_suite  # noqa: F401  PyTorch's name of the public module
+from . import _numeric_suite, metrics  # noqa: F401  public modules, the first under PyTorch's name
 
 __all__: list[str] = []
