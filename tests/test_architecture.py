@@ -313,6 +313,7 @@ SEVERAL_MODULES = {
         "equalize": "`numod.ao.quantization._equalize`",
         "graph_mode": "from `prepare_fx` to the converted model",
         "graph_values": "which observer each value of a graph has",
+        "names": "of PyTorch's quantization",
         "numeric_suite": "`numod.ao.ns._numeric_suite`",
         "quantizable": "`numod.ao.nn.quantizable`",
         "quantize_api": "`quantize_`, for all configurations",

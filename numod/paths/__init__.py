@@ -84,6 +84,7 @@ HOMES = {  # PyTorch's path -> numod's, both below numod
         f"ao.quantization.backend_config.{name}": "ao.quantization.backend_config"
         for name in "backend_config executorch fbgemm native observation_type onednn qnnpack x86".split()
     },
+    "ao.quantization.backend_config.utils": "ao.quantization.backend_utils",
     **{
         f"{parent}{package}.{module}": f"ao.nn.{package}"
         for parent in ("nn.", "ao.nn.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ... import nn
@@ -14,7 +15,7 @@ from ..nn import quantizable
 from ..nn import quantized as nnq
 from ..nn.intrinsic import qat as nniqat
 from ..nn.intrinsic import quantized as nniq
-from ..nn.quantized import dynamic as nnqd
+from ..nn.quantized import dynamic as nnqd, operators
 from .fake_quantize import (
     default_fixed_qparams_range_0to1_fake_quant,
     default_fixed_qparams_range_neg1to1_fake_quant,
@@ -55,6 +56,10 @@ DEFAULT_DYNAMIC_QUANT_MODULE_MAPPINGS: dict[type, type] = {
     nni.LinearReLU: nnqd.LinearReLU,
     nn.EmbeddingBag: nnq.EmbeddingBag,
     nn.Embedding: nnq.Embedding,
+}
+DEFAULT_FLOAT_TO_QUANTIZED_OPERATOR_MAPPINGS: dict[Callable, Callable] = {
+    getattr(nn.functional, name): getattr(operators, name)
+    for name in ("elu", "hardswish", "instance_norm", "layer_norm", "leaky_relu", "dropout")
 }
 DEFAULT_MODULE_TO_ACT_POST_PROCESS: dict[type, Any] = {
     nn.Hardsigmoid: default_fixed_qparams_range_0to1_fake_quant,
@@ -131,6 +136,19 @@ def get_default_compare_output_module_list() -> set[type]:
     """Layers whose results the numeric suite compares: those that are quantized, and what they become."""
     mappings = DEFAULT_STATIC_QUANT_MODULE_MAPPINGS, DEFAULT_QAT_MODULE_MAPPINGS, DEFAULT_DYNAMIC_QUANT_MODULE_MAPPINGS
     return get_default_qconfig_propagation_list().union(*(mapping.values() for mapping in mappings))
+
+
+def get_default_float_to_quantized_operator_mappings() -> dict[Callable, Callable]:
+    """Functions of floats, and the operators of quantized tensors for them."""
+    return dict(DEFAULT_FLOAT_TO_QUANTIZED_OPERATOR_MAPPINGS)
+
+
+def get_quantized_operator(float_op: Callable | str) -> Callable:
+    """The operator of quantized tensors for a function of floats."""
+    operator = DEFAULT_FLOAT_TO_QUANTIZED_OPERATOR_MAPPINGS.get(float_op)
+    if operator is None:
+        raise AssertionError(f"Operator {float_op} does not have corresponding quantized op")
+    return operator
 
 
 def no_observer_set() -> tuple[type, ...]:
