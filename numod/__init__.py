@@ -99,7 +99,7 @@ globals().update(
     cdouble=complex128,
 )
 
-from . import cuda, fft, linalg, nn, special
+from . import cuda, fft, linalg, nn, ops, special
 from .core import neighbours as _neighbours
 from .nn.functional import (
     adaptive_avg_pool1d,
@@ -269,6 +269,7 @@ def __getattr__(name: str) -> object:
 
 autograd.__getattr__ = paths.later("autograd")
 nn.__getattr__ = paths.later("nn")
+ops.__getattr__ = paths.later("ops")
 
 
 def __dir__() -> list[str]:

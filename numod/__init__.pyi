@@ -237,9 +237,16 @@ float8_e8m0fnu: Any
 half: _dtype
 inf: _float
 int: _dtype
+int1: Any
 int16: _dtype
+int2: Any
+int3: Any
 int32: _dtype
+int4: Any
+int5: Any
+int6: Any
 int64: _dtype
+int7: Any
 int8: _dtype
 jagged: _layout
 legacy_contiguous_format: _memory_format
@@ -268,9 +275,16 @@ sparse_csc: _layout
 sparse_csr: _layout
 strided: _layout
 torch_version = _version
+uint1: Any
 uint16: _dtype
+uint2: Any
+uint3: Any
 uint32: _dtype
+uint4: Any
+uint5: Any
+uint6: Any
 uint64: _dtype
+uint7: Any
 uint8: _dtype
 xpu = _other_devices
 

@@ -86,12 +86,13 @@ class AbsentDtype(dtype):
     def __init__(self, name: str, itemsize: int) -> None:
         self.name, self.itemsize, self.real = name, itemsize, self
         self.is_floating_point, self.is_complex = name.startswith("float"), name.startswith("complex")
-        self.is_signed = self.is_floating_point or self.is_complex
+        self.is_signed = self.is_floating_point or self.is_complex or name.startswith("int")
 
     def __getattr__(self, name: str) -> object:
         if name not in dtype.__slots__:
             raise AttributeError(f"'dtype' object has no attribute '{name}'")
-        replacement = "numod.complex64" if self.is_complex else f"numod.int{min(16 * self.itemsize, 64)}"
+        integers = "quint8" if self.name.startswith("q") else "uint8" if self.name.startswith("u") else "int8"
+        replacement = "numod.complex64" if self.is_complex else f"numod.{integers}"
         use = "numod.bfloat16 or numod.float16" if self.is_floating_point else replacement
         raise TypeError(f"numod has no tensors of dtype {self.name}; use {use}")
 
@@ -114,6 +115,7 @@ ABSENT = {
         "complex32": 4,
         "quint4x2": 1,
         "quint2x4": 1,
+        **{f"{sign}int{bits}": 1 for bits in range(1, 8) for sign in ("", "u")},
     }.items()
 }
 bool_, uint8, int8, int16, int32, int64, uint16, uint32, uint64, *_floats = _ROWS

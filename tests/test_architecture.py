@@ -229,6 +229,8 @@ def test_a_folder_imports_only_from_folders_above(path: Path) -> None:
     allowed = GROUND if home in GROUND else GROUND | set(FOLDERS[: FOLDERS.index(home) + 1])
     if home == "learner":
         allowed |= {"amp"}  # MixedPrecision
+    if home == "ao":
+        allowed |= {"paths"}  # PyTorch's paths below its namespaces
     if home == "onnx":
         allowed |= {"__init__"}  # ONNX's operators are written with the public functions
     assert _imported(path) - {"__version__"} <= allowed
@@ -306,9 +308,13 @@ SUITES = {
 SEVERAL_MODULES = {
     "ao": {
         "backend_config": "`numod.ao.quantization.backend_config`",
+        "correct_bias": "`numod.ao.quantization._correct_bias`",
         "dynamic_convolution": "`numod.ao.nn.quantized.dynamic.convolution`",
+        "equalize": "`numod.ao.quantization._equalize`",
         "graph_mode": "from `prepare_fx` to the converted model",
         "graph_values": "which observer each value of a graph has",
+        "names": "of PyTorch's quantization",
+        "numeric_suite": "`numod.ao.ns._numeric_suite`",
         "quantizable": "`numod.ao.nn.quantizable`",
         "quantize_api": "`quantize_`, for all configurations",
         "recipe": "from `prepare` to the converted model",

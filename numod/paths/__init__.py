@@ -17,7 +17,8 @@ from . import virtual_modules
 _ADAPTIVE = ("adadelta", "adagrad", "asgd", "rmsprop", "rprop")
 _QUANTIZED_FILES = {  # package of quantized layers -> PyTorch's files in its folder `modules`
     "quantized": "activation batchnorm conv dropout embedding_ops functional_modules linear normalization rnn utils",
-    "quantized.dynamic": "conv linear rnn", "quantizable": "activation rnn", "qat": "conv embedding_ops linear",
+    "quantized.dynamic": "conv linear rnn", "quantized.reference": "conv linear rnn sparse utils",
+    "quantizable": "activation rnn", "qat": "conv embedding_ops linear",
     "qat.dynamic": "linear", "intrinsic": "fused", "intrinsic.qat": "conv_fused linear_fused linear_relu",
     "intrinsic.quantized": "bn_relu conv_add conv_relu linear_relu", "intrinsic.quantized.dynamic": "linear_relu",
 }  # fmt: skip
@@ -83,6 +84,7 @@ HOMES = {  # PyTorch's path -> numod's, both below numod
         f"ao.quantization.backend_config.{name}": "ao.quantization.backend_config"
         for name in "backend_config executorch fbgemm native observation_type onednn qnnpack x86".split()
     },
+    "ao.quantization.backend_config.utils": "ao.quantization.backend_utils",
     **{
         f"{parent}{package}.{module}": f"ao.nn.{package}"
         for parent in ("nn.", "ao.nn.")
@@ -95,13 +97,19 @@ HOMES = {  # PyTorch's path -> numod's, both below numod
     **{f"{parent}.scheduler.{name}": "ao.pruning.scheduler" for parent in ("ao.pruning", "ao.sparsity") for name in (
         "base_scheduler", "cubic_scheduler", "lambda_scheduler"
     )},
+    "ops.quantized": "ao.nn.quantized.operators", "ops.quantized_decomposed": "ao.nn.quantized.decomposed",
+    **dict.fromkeys(("ao.ns.fx", "ao.ns.fx.utils"), "ao.ns.metrics"),
+    "quantization._numeric_suite": "ao.ns._numeric_suite",
     "ao.quantization.fx": "ao.quantization.quantize_fx", "quantization.fx": "ao.quantization.quantize_fx",
     **{
         f"{parent}.fx.{name}": f"ao.quantization.{name}"
         for parent in ("quantization", "ao.quantization")
         for name in ("custom_config", "graph_module")
     },
-    **{f"nn.{name}": f"ao.nn.{name}" for name in ("qat", "quantizable", "quantized", "quantized.dynamic", "intrinsic")},
+    **{f"nn.{name}": f"ao.nn.{name}" for name in (
+        "qat", "quantizable", "quantized", "quantized.dynamic", "quantized.reference", "intrinsic"
+    )},
+    **{f"nn.quantized._reference{name}": "ao.nn.quantized.reference" for name in ("", ".modules")},
     "nn.quantized.functional": "ao.nn.quantized.functional",
     **{f"nn.intrinsic.{name}": f"ao.nn.intrinsic.{name}" for name in ("qat", "quantized", "quantized.dynamic")},
     "nn.qat.dynamic": "ao.nn.qat.dynamic",
@@ -121,6 +129,16 @@ HOMES = {  # PyTorch's path -> numod's, both below numod
     "cuda.amp.grad_scaler": "cuda.amp", "cuda.amp.autocast_mode": "cuda.amp",
 }  # fmt: skip
 _EINOPS = "einops._backends"
+_TORCHAO = {  # modules of the package torchao, which numod replaces together with torch -> numod's
+    **dict.fromkeys(
+        (
+            "torchao", "torchao.quantization", "torchao.quantization.granularity", "torchao.quantization.quant_api",
+            "torchao.quantization.quant_primitives", "torchao.quantization.utils", "torchao.utils",
+        ),
+        "ao.quantization.torchao",
+    ),
+    "torchao.quantization.qat": "ao.quantization.qat",
+}  # fmt: skip
 
 
 class Finder:
@@ -132,6 +150,8 @@ class Finder:
         if name == _EINOPS:
             return import_module("numod.paths.einops").find_spec(name, path)
         root, _, rest = name.partition(".")
+        if name in _TORCHAO and sys.modules.get("torch") is sys.modules["numod"]:
+            return ModuleSpec(name, _Loader(name, f"numod.{_TORCHAO[name]}"), is_package=True)
         if root != "numod" and rest and sys.modules.get(root) is sys.modules["numod"]:
             # after `sys.modules["torch"] = numod`, torch.nn is numod.nn and not a second copy of its file
             return ModuleSpec(name, _Loader(name, f"numod.{rest}")) if find_spec(f"numod.{rest}") is not None else None
@@ -170,7 +190,7 @@ class _Loader:
     def exec_module(self, module: ModuleType) -> None:
         """Restore the attributes that the import system has overwritten, and keep those that it would overwrite."""
         parent, _, child = self.path.rpartition(".")
-        if not isinstance(vars(sys.modules[parent]).get(child, module), ModuleType):
+        if parent and not isinstance(vars(sys.modules[parent]).get(child, module), ModuleType):
             sys.modules[parent].__class__ = _KeepsFunctions
         for name, value in self.before.items():
             if value is not None or name in vars(module):
@@ -193,8 +213,9 @@ def later(parent: str) -> Callable[[str], ModuleType]:
     """A module's `__getattr__` that imports PyTorch's paths below it on first use, as `numod.autograd.profiler`."""
 
     def __getattr__(name: str) -> ModuleType:
-        path = f"{parent}.{name}"
-        if path not in HOMES and path not in virtual_modules.MODULES:
+        paths = f"{parent}.{name}", f"{parent}.modules.{name}"  # `modules` of quantized layers is their package
+        path = next((path for path in paths if path in HOMES or path in virtual_modules.MODULES), None)
+        if path is None:
             raise AttributeError(f"module 'numod.{parent}' has no attribute '{name}'")
         return import_module(f"numod.{path}")
 

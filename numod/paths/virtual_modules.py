@@ -10,6 +10,7 @@ from types import ModuleType
 from ..errors import name_only
 
 ONE_PROCESS = "ranks hold the whole model; use numod.nn.parallel.DistributedDataParallel"
+_GRAPH_MODE = "graph mode records a model's calls: use prepare_fx, convert_fx and print(model.graph)"
 _EXPORTER = "numod.onnx.export writes ONNX files without symbolic functions"
 MODULES = {  # PyTorch's path below numod: its names, and what to do instead
     "_custom_ops": ("custom_op impl impl_abstract", "numod.library.custom_op makes an operator of a function"),
@@ -42,6 +43,57 @@ MODULES = {  # PyTorch's path below numod: its names, and what to do instead
         "create_mask create_nested_block_mask flex_attention noop_mask or_masks",
         "add the scores' change to attn_mask of numod.nn.functional.scaled_dot_product_attention",
     ),
+    **{
+        f"ao.quantization.fx.{name}": (names, _GRAPH_MODE)
+        for name, names in {
+            "convert": "convert", "fuse": "fuse", "lstm_utils": "", "match_utils": "MatchAllNode",
+            "pattern_utils": "Pattern get_default_fusion_patterns get_default_quant_patterns",
+            "prepare": "insert_observers_for_model prepare propagate_dtypes_for_known_nodes",
+            "qconfig_mapping_utils": "", "quantize_handler": "QuantizeHandler", "tracer": "QuantizationTracer Scope",
+            "utils": "all_node_args_have_no_tensors create_getattr_from_value get_new_attr_name_with_prefix",
+        }.items()
+    },
+    "ao.quantization.fx._equalize": (
+        "EqualizationQConfig default_equalization_qconfig get_equalization_qconfig_dict get_layer_sqnr_dict",
+        "numod.ao.quantization._equalize.equalize balances layers before calibration",
+    ),
+    **{
+        f"ao.quantization.fx._model_report{name}": (
+            "DynamicStaticDetector InputWeightEqualizationDetector ModelReport ModelReportVisualizer OutlierDetector "
+            "PerChannelDetector",
+            "numod.ao.quantization.report(model, data) prints each layer's error, time and ranges",
+        )
+        for name in ("", ".detector", ".model_report", ".model_report_observer", ".model_report_visualizer")
+    },
+    "ao.ns._numeric_suite_fx": (
+        "NSTracer OutputComparisonLogger OutputLogger add_loggers add_shadow_loggers convert_n_shadows_model "
+        "extend_logger_results_with_comparison extract_logger_info extract_results_n_shadows_model "
+        "extract_shadow_logger_info extract_weights loggers_set_enabled prepare_n_shadows_model "
+        "print_comparisons_n_shadows_model",
+        "numod.ao.ns._numeric_suite compares eager models, and numod.ao.quantization.report those of graph mode",
+    ),
+    **{
+        name: ("Linear LinearPackedParams",
+            'numod.compile(model, options={"freezing": True, "sparsity": True}) leaves the zeros of weights out')
+        for name in ("ao.nn.sparse", "ao.nn.sparse.quantized", "ao.nn.sparse.quantized.dynamic")
+    },
+    **{
+        f"ao.quantization{name}": (
+            "Quantizer QuantizationAnnotation X86InductorQuantizer XNNPACKQuantizer "
+            "get_default_x86_inductor_quantization_config get_symmetric_quantization_config prepare_pt2e "
+            "prepare_qat_pt2e convert_pt2e",
+            "prepare_fx and convert_fx quantize a model by its recorded calls",
+        )
+        for name in (".quantize_pt2e", ".quantizer", ".quantizer.quantizer", ".quantizer.x86_inductor_quantizer",
+            ".quantizer.xnnpack_quantizer", ".pt2e")
+    },
+    "ao.quantization.quantize_jit": (
+        "convert_dynamic_jit convert_jit fuse_conv_bn_jit prepare_dynamic_jit prepare_jit quantize_dynamic_jit "
+        "quantize_jit script_qconfig script_qconfig_dict",
+        "numod has no TorchScript; use prepare_fx and convert_fx",
+    ),
+    "ao.quantization.backend_config.tensorrt": ("get_tensorrt_backend_config get_tensorrt_backend_config_dict",
+        "numod has no TensorRT; use get_native_backend_config()"),
     "nested": ("as_nested_tensor nested_tensor nested_tensor_from_jagged to_padded_tensor",
         "pad by numod.nn.utils.rnn.pad_sequence, and mask the padding"),
     "nn.parallel._functions": ("Broadcast Gather ReduceAddCoalesced Scatter _get_stream", "it uses one device"),

@@ -19,6 +19,7 @@ import numpy as np
 from .. import dtypes
 from ..core.create.memory import empty_strided
 from ..core.convert.storages import TypedStorage
+from ..core.quantized.schemes import SCHEMES, qscheme
 from ..core.tensor import FIELDS, Tensor, fields_of, wrap
 from ..device import Size
 from ..device.device import Device
@@ -33,7 +34,6 @@ from .safe_globals import allowed, allowed_global, is_allowed, renamed
 _LAYOUTS = {absent.name: absent for absent in (strided, *ABSENT_LAYOUTS.values())}
 _MAX_DIMENSIONS = 64
 _MAX_ELEMENTS = 1 << 60
-_SCHEMES = ("per_tensor_affine", "per_channel_affine", "per_channel_affine_float_qparams")
 _UNSUPPORTED_STORAGES = (
     "ComplexHalf", "QUInt4x2", "QUInt2x4", "UInt16", "UInt32", "UInt64",
 )  # fmt: skip
@@ -262,7 +262,7 @@ def _rebuild_qtensor(
 ) -> Tensor:
     integers = _rebuild_tensor(storage, offset, shape, strides)
     dtype = next((row for row in dtypes.QUANTIZED.values() if row.integers is integers.dtype), None)
-    if type(quantizer) is not tuple or not 3 <= len(quantizer) <= 4 or type(quantizer[0]) is not _Scheme:
+    if type(quantizer) is not tuple or not 3 <= len(quantizer) <= 4 or type(quantizer[0]) is not qscheme:
         raise ValueError("a quantized tensor without a scheme, a scale and a zero point")
     scheme, scale, zero_point, *axis = quantizer
     return quantized_tensor(integers, dtype, scheme.name, scale, zero_point, *axis)
@@ -298,13 +298,6 @@ def _check_channels(integers: Tensor, scale: object, zero_point: object, axis: o
     for vector in (scale, zero_point):
         if not isinstance(vector, Tensor) or vector.is_quantized or tuple(vector.shape) != (integers.shape[axis],):
             raise ValueError("a quantized tensor without a scale and a zero point for each channel")
-
-
-class _Scheme:
-    """A quantization scheme in a file."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
 
 
 def _rebuild_meta_tensor(kind: object, shape: object, strides: object, requires_grad: object) -> Tensor:
@@ -524,7 +517,7 @@ GLOBALS: dict[str, Any] = {
         f"torch.{row.short}Storage": StorageType(f"{row.short}Storage", row.integers)
         for row in dtypes.QUANTIZED.values()
     },
-    **{f"torch.{name}": _Scheme(name) for name in _SCHEMES},
+    **{f"torch.{name}": scheme for name, scheme in SCHEMES.items()},
     "torch.Tensor": _TENSOR,
     "torch.torch_version.TorchVersion": Allowed("TorchVersion", _VersionText),
     "torch.nn.parameter.Parameter": _PARAMETER,

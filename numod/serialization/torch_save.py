@@ -20,6 +20,7 @@ import numpy as np
 from .. import dtypes
 from ..core.overrides import overrides
 from ..core.convert.storages import TypedStorage
+from ..core.quantized.schemes import qscheme
 from ..core.tensor import Tensor, own_attributes, wrap
 from ..device import Size, Storage
 from ..device.device import Device
@@ -130,7 +131,7 @@ class _Pickler(pickle._Pickler):
         self.write(f"c{obj.module}\n{obj.name}\n".encode())
         self.memoize(obj)
 
-    def _save_dtype(self, obj: dtypes.dtype) -> None:
+    def _save_dtype(self, obj: dtypes.dtype | qscheme) -> None:
         self.save(_name("torch", obj.name))
 
     def _save_version(self, obj: Release) -> None:
@@ -138,7 +139,7 @@ class _Pickler(pickle._Pickler):
 
     dispatch[_Name] = _save_name
     dispatch[Release] = _save_version
-    dispatch |= dict.fromkeys((dtypes.dtype, dtypes.AbsentDtype, dtypes.QuantizedDtype), _save_dtype)
+    dispatch |= dict.fromkeys((dtypes.dtype, dtypes.AbsentDtype, dtypes.QuantizedDtype, qscheme), _save_dtype)
 
 
 def _bytes_of(storage: Storage) -> Tensor:

@@ -193,3 +193,33 @@ def test_mappings_before_the_first_quantized_tensor() -> None:
     ):
         completed = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True)
         assert completed.stdout.split() == [*expected, "nn.functional.linear"]
+
+
+def test_reference_models_round_what_integer_models_hold(static):
+    model, prepared, quantized, x = static
+    reference = quantize_fx.convert_to_reference_fx(prepared)
+    assert type(reference.depthwise) is nn.quantized.reference.Conv2d
+    assert [type(layer) for layer in reference.fc] == [nn.quantized.reference.Linear, nn.ReLU]
+    for result, integers, expected in zip(reference(x), quantized(x), model(x)):
+        assert not result.is_quantized
+        assert (result - expected).abs().max() < 0.1 * expected.abs().max()
+        assert (result - integers).abs().max() < 0.05 * expected.abs().max()
+    assert torch.equal(copy.deepcopy(reference)(x)[0], reference(x)[0])
+    x, layers = torch.randn(3, 4), mlp()
+    layers = quantize_fx.prepare_fx(layers, get_default_qconfig_mapping("onednn"), (x,))
+    layers(x)
+    layers = quantize_fx.convert_to_reference_fx(layers)
+    assert torch.equal(pickle.loads(pickle.dumps(layers))(x), layers(x))
+    with pytest.raises(RuntimeError, match="convert_to_reference_fx: expected the model that prepare_fx"):
+        quantize_fx.convert_to_reference_fx(reference)
+
+
+def test_reference_models_after_training():
+    model, x = functional(torch).train(), torch.randn(8, 1, 8, 8)
+    prepared = quantize_fx.prepare_qat_fx(model, get_default_qat_qconfig_mapping("onednn"), (x[:2],))
+    prepared(x)
+    prepared.eval()
+    reference = quantize_fx.convert_to_reference_fx(prepared)
+    assert not any("weight_fake_quant" in name for name, _ in reference.named_modules())
+    for result, expected in zip(reference(x), prepared(x)):
+        assert (result - expected).abs().max() < 0.1 * expected.abs().max()

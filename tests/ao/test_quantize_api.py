@@ -1,6 +1,8 @@
 """torchao's `quantize_`: results against float models, the choice of layers, and what is refused."""
 
 import copy
+import subprocess
+import sys
 
 import pytest
 
@@ -12,6 +14,9 @@ from numod.ao.quantization import (
     Int8WeightOnlyConfig,
     quantize_,
 )
+from numod.ao.quantization.granularity import TorchAODType
+from numod.ao.quantization.qat import FakeQuantizedLinear, IntxFakeQuantizeConfig, QATConfig
+from numod.ao.quantization.torchao import FqnToConfig
 
 CONFIGS = {
     "int8": (Int8WeightOnlyConfig(), 0.02, 0.28),
@@ -100,3 +105,87 @@ def test_auto_keeps_floats_where_they_are_faster(monkeypatch):
 def test_refusals(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_training_rounds_as_the_converted_layers(name):
+    config = CONFIGS[name][0]
+    model, x = network(), torch.randn(9, 64)
+    quantize_(model, QATConfig(config, step="prepare"))
+    prepared = model(x)
+    prepared.square().sum().backward()
+    assert model[0].weight.grad.abs().max() > 0
+    assert [type(layer).__name__ for layer in model.modules()].count("FakeQuantizedLinear") == 2
+    quantize_(model, QATConfig(config, step="convert"))
+    torch.testing.assert_close(model(x), prepared.detach(), rtol=1e-4, atol=1e-4)
+    assert not any(isinstance(layer, FakeQuantizedLinear) for layer in model.modules())
+
+
+def test_roundings_of_few_bits():
+    x = torch.tensor([[-1.0, 0.25, 0.5, 1.0], [-2.0, 0.0, 1.0, 4.0]])
+    four = IntxFakeQuantizeConfig(torch.int4, "per_token")
+    scale = torch.tensor([[2 / 15], [8 / 15]])
+    torch.testing.assert_close(four.round(x), (x / scale).round().clamp(-8, 7) * scale)
+    two = IntxFakeQuantizeConfig(TorchAODType.INT2, group_size=2, is_symmetric=False)
+    assert len(two.round(x).reshape(-1, 2)[0].unique()) == 2
+    assert two.round(x).shape == x.shape
+    table = nn.Sequential(nn.Embedding(10, 8))
+    quantize_(table, QATConfig(weight_config=four), lambda module, path: isinstance(module, nn.Embedding))
+    assert torch.equal(table(torch.tensor([3])), four.round(table[0].weight)[3:4])
+    quantize_(table, QATConfig(step="convert"))
+    assert type(table[0]) is nn.Embedding
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: QATConfig(), "Must specify"),
+        (lambda: QATConfig(Int8WeightOnlyConfig(), step="train"), "must be one of"),
+        (
+            lambda: QATConfig(Int8WeightOnlyConfig(), weight_config=IntxFakeQuantizeConfig(torch.int8, "per_token")),
+            "both",
+        ),
+        (
+            lambda: QATConfig(weight_config=IntxFakeQuantizeConfig(torch.int8, "per_token"), step="convert"),
+            "convert step",
+        ),
+        (lambda: QATConfig(IntxFakeQuantizeConfig(torch.int8, "per_token")), "was passed as"),
+        (lambda: IntxFakeQuantizeConfig(torch.float32, "per_token"), "Unsupported dtype"),
+        (lambda: IntxFakeQuantizeConfig(torch.int8), "granularity"),
+        (lambda: IntxFakeQuantizeConfig(torch.int8, "per_token", group_size=3), "conflicts"),
+        (lambda: IntxFakeQuantizeConfig(torch.int8, group_size=3).round(torch.ones(2, 4)), "must divide"),
+    ],
+)
+def test_mistakes_in_training_configs(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_a_config_for_each_path():
+    model = network()
+    quantize_(
+        model, FqnToConfig({"0": Int8WeightOnlyConfig(), r"re:2\..*": None, "_default": Int4WeightOnlyConfig(32)})
+    )
+    assert [type(model[0]).__name__, type(model[2][0]).__name__] == ["WeightOnlyLinear", "Linear"]
+
+
+def test_torchao_is_replaced_together_with_torch():
+    code = """
+import sys, numod
+sys.modules["torch"] = numod
+import torchao
+from torchao.quantization import Int8WeightOnlyConfig, autoquant, int8_weight_only, quantize_
+from torchao.quantization.qat import QATConfig
+from torchao.quantization.granularity import PerRow
+from torchao.quantization.utils import compute_error
+assert torchao.quantization.quantize_ is numod.ao.quantize_ and quantize_ is numod.ao.quantize_
+assert torchao.quantization.qat.QATConfig is QATConfig
+assert int8_weight_only() == Int8WeightOnlyConfig()
+x = numod.ones(3)
+assert round(compute_error(x, x * 1.1).item()) == 20
+try:
+    autoquant(None)
+except NotImplementedError as error:
+    assert '"auto"' in str(error)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)

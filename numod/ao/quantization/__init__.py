@@ -17,6 +17,7 @@ from .fake_quantize import (
     default_affine_fixed_qparams_fake_quant,
     default_dynamic_fake_quant,
     default_embedding_fake_quant,
+    default_embedding_fake_quant_4bit,
     default_fake_quant,
     default_fixed_qparams_range_0to1_fake_quant,
     default_fixed_qparams_range_neg1to1_fake_quant,
@@ -43,6 +44,7 @@ from .fuse_modules import (
     fuse_modules,
     fuse_modules_qat,
     get_fuser_method,
+    get_fuser_method_new,
 )
 from .observer import (
     FixedQParamsObserver,
@@ -63,6 +65,7 @@ from .observer import (
     default_fixed_qparams_range_0to1_observer,
     default_fixed_qparams_range_neg1to1_observer,
     default_float_qparams_observer,
+    default_float_qparams_observer_4bit,
     default_histogram_observer,
     default_observer,
     default_per_channel_weight_observer,
@@ -80,11 +83,14 @@ from .histogram import (
 )
 from .qconfig import (
     QConfig,
+    QConfigAny,
+    QConfigDynamic,
     default_activation_only_qconfig,
     default_debug_qconfig,
     default_dynamic_qat_qconfig,
     default_dynamic_qconfig,
     default_embedding_qat_qconfig,
+    default_embedding_qat_qconfig_4bit,
     default_per_channel_qconfig,
     default_per_channel_symmetric_qnnpack_qat_qconfig,
     default_per_channel_symmetric_qnnpack_qconfig,
@@ -99,6 +105,7 @@ from .qconfig import (
     float16_dynamic_qconfig,
     float16_static_qconfig,
     float_qparams_weight_only_qconfig,
+    float_qparams_weight_only_qconfig_4bit,
     get_default_qat_qconfig,
     get_default_qconfig,
     per_channel_dynamic_qconfig,
@@ -106,16 +113,22 @@ from .qconfig import (
 )
 from .quantization_mappings import (
     DEFAULT_DYNAMIC_QUANT_MODULE_MAPPINGS,
+    DEFAULT_FLOAT_TO_QUANTIZED_OPERATOR_MAPPINGS,
     DEFAULT_MODULE_TO_ACT_POST_PROCESS,
     DEFAULT_QAT_MODULE_MAPPINGS,
+    DEFAULT_REFERENCE_STATIC_QUANT_MODULE_MAPPINGS,
     DEFAULT_STATIC_QUANT_MODULE_MAPPINGS,
+    get_default_compare_output_module_list,
     get_default_dynamic_quant_module_mappings,
+    get_default_float_to_quantized_operator_mappings,
     get_default_qat_module_mappings,
     get_default_qconfig_propagation_list,
     get_default_static_quant_module_mappings,
+    get_default_static_quant_reference_module_mappings,
     get_dynamic_quant_module_class,
     get_embedding_qat_module_mappings,
     get_embedding_static_quant_module_mappings,
+    get_quantized_operator,
     get_static_quant_module_class,
     no_observer_set,
 )
@@ -146,9 +159,24 @@ from .qconfig_mapping import (
 )
 from .quantize_fx import (
     convert_fx,
+    convert_to_reference_fx,
     fuse_fx,
     prepare_fx,
     prepare_qat_fx,
+)
+from .granularity import (
+    AffineQuantizedObserverBase,
+    Granularity,
+    MappingType,
+    PerAxis,
+    PerBlock,
+    PerGroup,
+    PerRow,
+    PerTensor,
+    PerToken,
+    TorchAODType,
+    ZeroPointDomain,
+    get_block_size,
 )
 from .measure import (
     fastest,
@@ -163,20 +191,43 @@ from .report import (
     report,
 )
 from .utils import (
+    MatchAllNode,
+    Pattern,
     QuantType,
     get_combined_dict,
 )
 
 (
     convert_dynamic_jit, convert_jit, fuse_conv_bn_jit, prepare_dynamic_jit, prepare_jit, quantize_dynamic_jit,
-    quantize_jit,
+    quantize_jit, script_qconfig, script_qconfig_dict,
 ) = (
     name_only(f"ao.quantization.{_name}", "numod has no TorchScript; use prepare_fx and convert_fx")
     for _name in """convert_dynamic_jit convert_jit fuse_conv_bn_jit prepare_dynamic_jit prepare_jit
-        quantize_dynamic_jit quantize_jit""".split()
+        quantize_dynamic_jit quantize_jit script_qconfig script_qconfig_dict""".split()
+)  # fmt: skip
+
+ObserverOrFakeQuantize = ObserverBase | FakeQuantizeBase
+(
+    DEFAULT_DYNAMIC_SPARSE_QUANT_MODULE_MAPPINGS, DEFAULT_STATIC_SPARSE_QUANT_MODULE_MAPPINGS,
+    get_default_dynamic_sparse_quant_module_mappings, get_default_static_sparse_quant_module_mappings,
+) = (
+    name_only(
+        f"ao.quantization.{_name}",
+        'zeros of weights are left out by numod.compile(model, options={"freezing": True, "sparsity": True})',
+    )
+    for _name in """DEFAULT_DYNAMIC_SPARSE_QUANT_MODULE_MAPPINGS DEFAULT_STATIC_SPARSE_QUANT_MODULE_MAPPINGS
+        get_default_dynamic_sparse_quant_module_mappings get_default_static_sparse_quant_module_mappings""".split()
 )  # fmt: skip
 
 __all__ = [
+    "AffineQuantizedObserverBase", "MatchAllNode", "ObserverOrFakeQuantize", "Pattern",
+    "DEFAULT_FLOAT_TO_QUANTIZED_OPERATOR_MAPPINGS",
+    "DEFAULT_REFERENCE_STATIC_QUANT_MODULE_MAPPINGS", "Granularity", "MappingType", "PerAxis", "PerBlock", "PerGroup",
+    "PerRow", "PerTensor", "PerToken", "QConfigAny", "QConfigDynamic", "TorchAODType", "ZeroPointDomain",
+    "default_embedding_fake_quant_4bit", "default_embedding_qat_qconfig_4bit", "default_float_qparams_observer_4bit",
+    "float_qparams_weight_only_qconfig_4bit", "get_block_size", "get_default_compare_output_module_list",
+    "get_default_float_to_quantized_operator_mappings", "get_default_static_quant_reference_module_mappings",
+    "get_fuser_method_new", "get_quantized_operator",
     "DEFAULT_DYNAMIC_QUANT_MODULE_MAPPINGS", "DEFAULT_MODULE_TO_ACT_POST_PROCESS", "DEFAULT_QAT_MODULE_MAPPINGS",
     "DEFAULT_STATIC_QUANT_MODULE_MAPPINGS",
     "QuantType", "get_combined_dict", "get_default_custom_config_dict", "no_observer_set",
@@ -186,7 +237,8 @@ __all__ = [
     "MovingAveragePerChannelMinMaxObserver", "NoopObserver", "ObserverBase", "PartialWrapper",
     "PerChannelMinMaxObserver", "PlaceholderObserver", "QConfig", "QConfigMapping", "QuantStub", "QuantWrapper",
     "RecordingObserver", "ReuseInputObserver", "UniformQuantizationObserverBase", "add_quant_dequant", "convert",
-    "convert_fx", "default_activation_only_qconfig", "default_affine_fixed_qparams_fake_quant",
+    "convert_fx", "convert_to_reference_fx", "default_activation_only_qconfig",
+    "default_affine_fixed_qparams_fake_quant",
     "default_affine_fixed_qparams_observer", "default_debug_observer", "default_debug_qconfig",
     "default_dynamic_fake_quant", "default_dynamic_qat_qconfig", "default_dynamic_qconfig",
     "default_dynamic_quant_observer", "default_embedding_fake_quant", "default_embedding_qat_qconfig",

@@ -7,11 +7,10 @@ A pattern is a layer's class, a function, the name of a Tensor method, or a tupl
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from ... import dtypes
+from .backend_dtypes import CONFIGS, DTypeConfig, DTypeWithConstraints
 
 __path__: list[str] = []  # PyTorch has files below this name; `numod.paths` finds them here
 __all__ = [
@@ -28,97 +27,6 @@ class ObservationType(Enum):
     OUTPUT_USE_DIFFERENT_OBSERVER_AS_INPUT = 0
     OUTPUT_SHARE_OBSERVER_WITH_INPUT = 1
     INPUT_OUTPUT_NOT_OBSERVED = 2
-
-
-@dataclass
-class DTypeWithConstraints:
-    """A dtype, with bounds for the integers and scales of a QConfig; a QConfig outside of them is ignored."""
-
-    dtype: dtypes.dtype | None = None
-    quant_min_lower_bound: float | None = None
-    quant_max_upper_bound: float | None = None
-    scale_min_lower_bound: float | None = None
-    scale_max_upper_bound: float | None = None
-    scale_exact_match: float | None = None
-    zero_point_exact_match: int | None = None
-
-    def admits(self, observer: Any) -> bool:
-        """Whether an observer has this dtype, and numbers within the bounds."""
-        if self.dtype is None:
-            return True
-        if getattr(observer, "dtype", None) is not self.dtype:
-            return False
-        inner = getattr(observer, "activation_post_process", observer)
-        low, high = getattr(inner, "quant_min", None), getattr(inner, "quant_max", None)
-        least = self.scale_min_lower_bound
-        return (
-            (self.quant_min_lower_bound is None or (low is not None and low >= self.quant_min_lower_bound))
-            and (self.quant_max_upper_bound is None or (high is not None and high <= self.quant_max_upper_bound))
-            and (least is None or float(getattr(inner, "eps", 0.0)) >= least)
-            and self._is_exact(inner, "scale", self.scale_exact_match)
-            and self._is_exact(inner, "zero_point", self.zero_point_exact_match)
-        )
-
-    @staticmethod
-    def _is_exact(observer: Any, name: str, expected: float | None) -> bool:
-        return expected is None or (hasattr(observer, name) and float(getattr(observer, name)) == expected)
-
-
-_DTYPE_FIELDS = "input_dtype", "output_dtype", "weight_dtype"
-
-
-class DTypeConfig:
-    """Dtypes of input, output, weight and bias that a backend takes together."""
-
-    def __init__(
-        self,
-        input_dtype: dtypes.dtype | DTypeWithConstraints | None = None,
-        output_dtype: dtypes.dtype | DTypeWithConstraints | None = None,
-        weight_dtype: dtypes.dtype | DTypeWithConstraints | None = None,
-        bias_dtype: dtypes.dtype | None = None,
-        is_dynamic: bool | None = None,
-    ) -> None:
-        for name, value in zip(_DTYPE_FIELDS, (input_dtype, output_dtype, weight_dtype)):
-            constrained = value if isinstance(value, DTypeWithConstraints) else DTypeWithConstraints(value)
-            setattr(self, f"{name}_with_constraints", constrained)
-        self.bias_dtype, self.is_dynamic = bias_dtype, is_dynamic
-
-    input_dtype, output_dtype, weight_dtype = (
-        property(lambda self, name=name: getattr(self, f"{name}_with_constraints").dtype) for name in _DTYPE_FIELDS
-    )
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, DTypeConfig) and self.__dict__ == other.__dict__
-
-    def __repr__(self) -> str:
-        return f"DTypeConfig({', '.join(f'{name}={value}' for name, value in self.to_dict().items())})"
-
-    @classmethod
-    def from_dict(cls, dtype_config_dict: dict[str, Any]) -> DTypeConfig:
-        """The config of a dict with these names."""
-        for name in _DTYPE_FIELDS:
-            value = dtype_config_dict.get(name)
-            if value is not None and not isinstance(value, (dtypes.dtype, DTypeWithConstraints)):
-                raise ValueError(f"Expected {name} to be a numod.dtype or DTypeWithConstraints, got {value!r}")
-        return cls(**{name: dtype_config_dict.get(name) for name in (*_DTYPE_FIELDS, "bias_dtype", "is_dynamic")})
-
-    def to_dict(self) -> dict[str, Any]:
-        """What is set, by name."""
-        values = {name: getattr(self, f"{name}_with_constraints") for name in _DTYPE_FIELDS}
-        result = {name: value for name, value in values.items() if value.dtype is not None}
-        others = {"bias_dtype": self.bias_dtype, "is_dynamic": self.is_dynamic}
-        return result | {name: value for name, value in others.items() if value is not None}
-
-    def admits(self, qconfig: Any) -> bool:
-        """Whether a QConfig has these dtypes."""
-        activation = qconfig.activation()
-        weight = None if qconfig.weight is None else qconfig.weight()
-        return (
-            bool(self.is_dynamic) == bool(getattr(activation, "is_dynamic", False))
-            and self.input_dtype_with_constraints.admits(activation)
-            and (self.is_dynamic or self.output_dtype_with_constraints.admits(activation))
-            and self.weight_dtype_with_constraints.admits(weight)
-        )
 
 
 _KEYS = {  # attribute of a BackendPatternConfig -> its name in a dict
@@ -179,7 +87,7 @@ class BackendPatternConfig:
         return self._set("qat_module", qat_module)
 
     def set_reference_quantized_module(self, reference_quantized_module: type | None) -> BackendPatternConfig:
-        """PyTorch's reference layer; numod has none and keeps the name."""
+        """The reference layer; `convert_to_reference_fx` takes those of `nn.quantized.reference`."""
         return self._set("reference_quantized_module", reference_quantized_module)
 
     def set_fused_module(self, fused_module: type | None) -> BackendPatternConfig:
@@ -329,3 +237,4 @@ def _named_config(name: str) -> Callable[[], BackendConfig]:
     get_executorch_backend_config, get_fbgemm_backend_config, get_onednn_backend_config, get_qnnpack_backend_config,
     get_x86_backend_config,
 ) = map(_named_config, ("executorch", "fbgemm", "onednn", "qnnpack", "x86"))  # fmt: skip
+globals().update(CONFIGS)  # such as `fbgemm_default_op_quint8_dtype_config`

@@ -5,12 +5,14 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from ... import nn
 from ...nn.module import Module
 from ...nn.utils.parametrize import type_before_parametrizations as kind_of
 from ...nn.utils.fusion import fuse_conv_bn_eval, fuse_linear_bn_eval
 from ..nn import intrinsic as nni
+from .utils import MatchAllNode
 
 _CONVOLUTIONS = {
     nn.Conv1d: (nni.ConvBn1d, nni.ConvBnReLU1d, nni.ConvReLU1d),
@@ -100,6 +102,21 @@ def get_fuser_method(op_list: tuple, additional_fuser_method_mapping: dict | Non
     if method is None:
         raise AssertionError(f"did not find fuser method for: {op_list} ")
     return method
+
+
+def get_fuser_method_new(op_pattern: Any, fuser_method_mapping: dict[Any, Callable]) -> Callable:
+    """The function of a mapping for a pattern: a class, a tuple of classes, or nested pairs with wildcards."""
+    for pattern, method in fuser_method_mapping.items():
+        if _matches(pattern, op_pattern):
+            return method
+    raise AssertionError(f"did not find fuser method for: {op_pattern} ")
+
+
+def _matches(pattern: Any, op_pattern: Any) -> bool:
+    if pattern is MatchAllNode or pattern == op_pattern:
+        return True
+    both = isinstance(pattern, tuple) and isinstance(op_pattern, tuple) and len(pattern) == len(op_pattern)
+    return both and all(_matches(*parts) for parts in zip(pattern, op_pattern))
 
 
 def fuse_known_modules(mod_list: list, is_qat: bool, additional_fuser_method_mapping: dict | None = None) -> list:

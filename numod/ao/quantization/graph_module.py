@@ -36,6 +36,7 @@ class GraphModule(Module):
 
     _graph: CallGraph
     _is_converted = False
+    _is_reference = False  # converted to floats that are rounded
 
     @property
     def graph(self) -> CallGraph:
@@ -197,6 +198,11 @@ class _Converted(_Runner):
     """Quantizable calls run on integers, all others on floats."""
 
     def input(self, call: Call, number: int, value: Tensor) -> Tensor:
+        result = self.quantized_input(call, number, value)
+        return _floats(result) if self.model._is_reference and call.is_quantized else result
+
+    def quantized_input(self, call: Call, number: int, value: Tensor) -> Tensor:
+        """A tensor as a call on integers takes it."""
         if not call.is_quantized:
             return value if call.is_dynamic and number else _floats(value)
         name = call.sources.get(number)
@@ -223,7 +229,7 @@ class _Converted(_Runner):
         return self.quantizer(call.output_observer).quantize(result.relu() if call.has_relu else result)
 
     def compute(self, call: Call, func: Callable, args: tuple, kwargs: dict) -> Any:
-        if not call.is_quantized:
+        if not call.is_quantized or self.model._is_reference:
             return func(*args, **kwargs)
         tensors = len(tensors_in((args, kwargs)))
         if call.key in WEIGHTED:

@@ -14,7 +14,11 @@ from ...nn.utils.parametrize import type_before_parametrizations as kind_of
 from ..nn import quantized as nnq
 from .backend_config import BackendPatternConfig, DTypeConfig, ObservationType
 from .fuse_modules import FUSERS
-from .quantization_mappings import DEFAULT_STATIC_QUANT_MODULE_MAPPINGS
+from .quantization_mappings import (
+    DEFAULT_QAT_MODULE_MAPPINGS,
+    DEFAULT_REFERENCE_STATIC_QUANT_MODULE_MAPPINGS,
+    DEFAULT_STATIC_QUANT_MODULE_MAPPINGS,
+)
 from .stubs import DeQuantStub, QuantStub
 
 
@@ -124,6 +128,9 @@ def native_patterns() -> list[BackendPatternConfig]:
         kind = "OUTPUT_SHARE_OBSERVER_WITH_INPUT" if shared else "OUTPUT_USE_DIFFERENT_OBSERVER_AS_INPUT"
         for name in names_of(key):
             pattern = BackendPatternConfig(name).set_dtype_configs(configs)
+            if key in DEFAULT_REFERENCE_STATIC_QUANT_MODULE_MAPPINGS:
+                pattern.set_root_module(key).set_qat_module(DEFAULT_QAT_MODULE_MAPPINGS.get(key))
+                pattern.set_reference_quantized_module(DEFAULT_REFERENCE_STATIC_QUANT_MODULE_MAPPINGS[key])
             patterns.append(pattern.set_observation_type(ObservationType[kind]))
     patterns += [BackendPatternConfig(kinds).set_fuser_method(method) for kinds, method in FUSERS.items()]
     patterns += [BackendPatternConfig(kind).set_dtype_configs([dynamic]) for kind in (nn.LSTM, nn.GRU)]

@@ -462,7 +462,21 @@ def load_observer_state_dict(mod: Module, obs_dict: dict[str, Tensor]) -> None:
     mod.load_state_dict(obs_dict, strict=False)
 
 
-from .histogram import HistogramObserver  # noqa: E402  it derives from a class above
+from .granularity import (  # noqa: E402  they derive from classes above
+    AffineQuantizedObserverBase as AffineQuantizedObserverBase,
+    Granularity as Granularity,
+    MappingType as MappingType,
+    PerAxis as PerAxis,
+    PerBlock as PerBlock,
+    PerGroup as PerGroup,
+    PerRow as PerRow,
+    PerTensor as PerTensor,
+    PerToken as PerToken,
+    TorchAODType as TorchAODType,
+    ZeroPointDomain as ZeroPointDomain,
+    get_block_size as get_block_size,
+)
+from .histogram import HistogramObserver  # noqa: E402
 
 default_observer = MinMaxObserver.with_args(quant_min=0, quant_max=127)
 default_placeholder_observer = PlaceholderObserver
@@ -482,6 +496,7 @@ default_dynamic_quant_observer = PlaceholderObserver.with_args(
 default_float_qparams_observer = PerChannelMinMaxObserver.with_args(
     dtype=dtypes.quint8, qscheme=per_channel_affine_float_qparams, ch_axis=0
 )
+default_float_qparams_observer_4bit = default_float_qparams_observer.with_args(dtype=dtypes.ABSENT["quint4x2"])
 default_fixed_qparams_range_neg1to1_observer = FixedQParamsObserver.with_args(scale=2 / 256, zero_point=128)
 default_fixed_qparams_range_0to1_observer = FixedQParamsObserver.with_args(scale=1 / 256, zero_point=0)
 default_symmetric_fixed_qparams_observer = default_fixed_qparams_range_neg1to1_observer

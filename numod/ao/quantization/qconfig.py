@@ -13,6 +13,7 @@ from .fake_quantize import (
     FusedMovingAvgObsFakeQuantize,
     default_dynamic_fake_quant,
     default_embedding_fake_quant,
+    default_embedding_fake_quant_4bit,
     default_fake_quant,
     default_fused_act_fake_quant,
     default_fused_per_channel_wt_fake_quant,
@@ -32,6 +33,7 @@ from .observer import (
     default_debug_observer,
     default_dynamic_quant_observer,
     default_float_qparams_observer,
+    default_float_qparams_observer_4bit,
     default_observer,
     default_per_channel_weight_observer,
     default_placeholder_observer,
@@ -63,6 +65,16 @@ class QConfig(_Pair):
         return super().__new__(cls, activation, weight)
 
 
+class QConfigDynamic(QConfig):
+    """PyTorch's older QConfig of dynamic quantization, in which both entries have defaults."""
+
+    __slots__ = ()
+
+    def __new__(cls, activation: Any = Identity, weight: Any = Identity) -> QConfigDynamic:
+        return super().__new__(cls, activation, weight)
+
+
+QConfigAny = QConfig | None
 default_qconfig = QConfig(activation=default_observer, weight=default_weight_observer)
 default_debug_qconfig = QConfig(weight=default_weight_observer, activation=default_debug_observer)
 default_per_channel_qconfig = QConfig(activation=default_observer, weight=default_per_channel_weight_observer)
@@ -89,6 +101,12 @@ default_qat_qconfig_v2 = QConfig(activation=default_fused_act_fake_quant, weight
 default_reuse_input_qconfig = QConfig(activation=default_reuse_input_observer, weight=NoopObserver)
 default_embedding_qat_qconfig = QConfig(
     activation=NoopObserver.with_args(dtype=dtypes.float32), weight=default_embedding_fake_quant
+)
+float_qparams_weight_only_qconfig_4bit = QConfig(
+    activation=default_placeholder_observer, weight=default_float_qparams_observer_4bit
+)
+default_embedding_qat_qconfig_4bit = QConfig(
+    activation=NoopObserver.with_args(dtype=dtypes.float32), weight=default_embedding_fake_quant_4bit
 )
 default_quint8_weight_qconfig = QConfig(activation=HistogramObserver, weight=MinMaxObserver)
 _SIGNED_HISTOGRAM = HistogramObserver.with_args(dtype=dtypes.qint8, reduce_range=False, eps=2**-12)

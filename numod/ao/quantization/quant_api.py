@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from ...autograd import no_grad
 from ...core import Tensor
@@ -12,6 +12,7 @@ from ...nn.linear import Linear
 from ...nn.module import Module
 from ..nn.quantized.weight_only import DynamicActivationLinear, WeightOnlyLinear
 from .measure import KEPT, seconds
+from .qat import FakeQuantizeConfigBase
 
 
 @dataclass(frozen=True)
@@ -36,9 +37,20 @@ class Int4WeightOnlyConfig:
         return WeightOnlyLinear(mod, 4, self.group_size)
 
 
+class _Rows(FakeQuantizeConfigBase):
+    """Rounds each row of activations to 8 bits."""
+
+    def round(self, x: Tensor) -> Tensor:
+        x = x.detach()
+        scale = (x.abs().amax(-1, True) / 127).clamp_min(1e-12)
+        return (x / scale).round().clamp(-127, 127) * scale
+
+
 @dataclass(frozen=True)
 class Int8DynamicActivationInt8WeightConfig:
     """int8 weights with a scale for each row; each row of activations is quantized at the call."""
+
+    activation_rounding: ClassVar[Any] = _Rows()  # in training
 
     def layer(self, mod: Linear) -> Module:
         """The layer that replaces a float one."""
@@ -65,15 +77,28 @@ def quantize_(
     """
     if config == "auto":
         return _quantize_by_time(model, filter_fn)
-    if not hasattr(config, "layer"):
+    if not hasattr(config, "layer") and not hasattr(config, "of"):
         raise TypeError(f"quantize_(): expected a config such as Int8WeightOnlyConfig(), or 'auto', got {config!r}")
     if device is not None:
         model.to(device)
-    accept = filter_fn or is_linear
+    if hasattr(config, "of"):
+        return _quantize_by_path(model, config)
     for path, module in list(model.named_modules()):
-        if accept(module, path):
+        if filter_fn(module, path) if filter_fn is not None else _accepts(config, module, path):
             _replace(model, path, config.layer(module))
     return None
+
+
+def _quantize_by_path(model: Module, config: Any) -> None:
+    """Replace the layers for which an FqnToConfig has a config."""
+    for path, module in list(model.named_modules()):
+        chosen = config.of(module, path) if path else None
+        if chosen is not None:
+            _replace(model, path, chosen.layer(module))
+
+
+def _accepts(config: Any, module: Module, path: str) -> bool:
+    return config.accepts(module) if hasattr(config, "accepts") else is_linear(module, path)
 
 
 def _replace(model: Module, path: str, layer: Module) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ... import nn
@@ -14,7 +15,7 @@ from ..nn import quantizable
 from ..nn import quantized as nnq
 from ..nn.intrinsic import qat as nniqat
 from ..nn.intrinsic import quantized as nniq
-from ..nn.quantized import dynamic as nnqd
+from ..nn.quantized import dynamic as nnqd, operators
 from .fake_quantize import (
     default_fixed_qparams_range_0to1_fake_quant,
     default_fixed_qparams_range_neg1to1_fake_quant,
@@ -38,6 +39,11 @@ DEFAULT_STATIC_QUANT_MODULE_MAPPINGS: dict[type, type] = {
     nniqat.LinearBn1d: nnq.Linear,
     **{getattr(nnqat, name): getattr(nnq, name) for name in ("Linear", "Conv1d", "Conv2d", "Conv3d")},
 }
+DEFAULT_REFERENCE_STATIC_QUANT_MODULE_MAPPINGS: dict[type, type] = {
+    QuantStub: nnq.Quantize,
+    DeQuantStub: nnq.DeQuantize,
+    **{getattr(nn, name): getattr(nnq.reference, name) for name in nnq.reference.__all__ if hasattr(nn, name)},
+}
 DEFAULT_QAT_MODULE_MAPPINGS: dict[type, type] = {
     **{getattr(nn, name): getattr(nnqat, name) for name in ("Conv2d", "Conv3d", "Linear")},
     **{getattr(nni, name): getattr(nniqat, name) for name in nniqat.__all__ if hasattr(nni, name)},
@@ -51,6 +57,10 @@ DEFAULT_DYNAMIC_QUANT_MODULE_MAPPINGS: dict[type, type] = {
     nn.EmbeddingBag: nnq.EmbeddingBag,
     nn.Embedding: nnq.Embedding,
 }
+DEFAULT_FLOAT_TO_QUANTIZED_OPERATOR_MAPPINGS: dict[Callable, Callable] = {
+    getattr(nn.functional, name): getattr(operators, name)
+    for name in ("elu", "hardswish", "instance_norm", "layer_norm", "leaky_relu", "dropout")
+}
 DEFAULT_MODULE_TO_ACT_POST_PROCESS: dict[type, Any] = {
     nn.Hardsigmoid: default_fixed_qparams_range_0to1_fake_quant,
     nn.Sigmoid: default_fixed_qparams_range_0to1_fake_quant,
@@ -62,6 +72,11 @@ DEFAULT_MODULE_TO_ACT_POST_PROCESS: dict[type, Any] = {
 def get_default_static_quant_module_mappings() -> dict[type, type]:
     """Layers of `convert` after calibration."""
     return dict(DEFAULT_STATIC_QUANT_MODULE_MAPPINGS)
+
+
+def get_default_static_quant_reference_module_mappings() -> dict[type, type]:
+    """Layers of `convert(is_reference=True)`."""
+    return dict(DEFAULT_REFERENCE_STATIC_QUANT_MODULE_MAPPINGS)
 
 
 def get_default_qat_module_mappings() -> dict[type, type]:
@@ -96,9 +111,8 @@ def get_static_quant_module_class(
     float_module_class: type, additional_static_quant_mapping: dict | None = None, is_reference: bool = False
 ) -> type:
     """The layer that replaces one of this class in `convert`."""
-    if is_reference:
-        raise NotImplementedError("is_reference=True: numod has no reference layers; leave it False")
-    return _class_of(float_module_class, DEFAULT_STATIC_QUANT_MODULE_MAPPINGS, additional_static_quant_mapping)
+    mapping = DEFAULT_REFERENCE_STATIC_QUANT_MODULE_MAPPINGS if is_reference else DEFAULT_STATIC_QUANT_MODULE_MAPPINGS
+    return _class_of(float_module_class, mapping, additional_static_quant_mapping)
 
 
 def get_dynamic_quant_module_class(
@@ -116,6 +130,25 @@ def get_default_qconfig_propagation_list() -> set[type]:
         *DEFAULT_DYNAMIC_QUANT_MODULE_MAPPINGS,
         nn.Sequential,
     }
+
+
+def get_default_compare_output_module_list() -> set[type]:
+    """Layers whose results the numeric suite compares: those that are quantized, and what they become."""
+    mappings = DEFAULT_STATIC_QUANT_MODULE_MAPPINGS, DEFAULT_QAT_MODULE_MAPPINGS, DEFAULT_DYNAMIC_QUANT_MODULE_MAPPINGS
+    return get_default_qconfig_propagation_list().union(*(mapping.values() for mapping in mappings))
+
+
+def get_default_float_to_quantized_operator_mappings() -> dict[Callable, Callable]:
+    """Functions of floats, and the operators of quantized tensors for them."""
+    return dict(DEFAULT_FLOAT_TO_QUANTIZED_OPERATOR_MAPPINGS)
+
+
+def get_quantized_operator(float_op: Callable | str) -> Callable:
+    """The operator of quantized tensors for a function of floats."""
+    operator = DEFAULT_FLOAT_TO_QUANTIZED_OPERATOR_MAPPINGS.get(float_op)
+    if operator is None:
+        raise AssertionError(f"Operator {float_op} does not have corresponding quantized op")
+    return operator
 
 
 def no_observer_set() -> tuple[type, ...]:

@@ -39,11 +39,12 @@ from .quantization_mappings import (
     get_default_qat_module_mappings,
     get_default_qconfig_propagation_list,
     get_default_static_quant_module_mappings,
+    get_default_static_quant_reference_module_mappings,
     is_observed_specially,
     no_observer_set,
 )
 from .stubs import DeQuantStub, QuantWrapper
-from .utils import has_no_children_ignoring_parametrizations
+from .utils import get_qparam_dict, has_no_children_ignoring_parametrizations
 
 MEASURED = Linear, Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 _TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
@@ -178,10 +179,11 @@ def convert(
     stay floats where integers are not faster. The decisions by path are kept as `quantization_decisions`; passed as
     `measure`, they are repeated without timing, for a model that loads the state of the first one.
     """
-    if is_reference:
-        raise NotImplementedError("convert(is_reference=True): numod has no reference layers; convert without it")
     module = module if inplace else copy.deepcopy(module)
-    mapping = get_default_static_quant_module_mappings() if mapping is None else mapping
+    default = (
+        get_default_static_quant_reference_module_mappings if is_reference else get_default_static_quant_module_mappings
+    )
+    mapping = default() if mapping is None else mapping
     config = get_default_custom_config_dict() if convert_custom_config_dict is None else convert_custom_config_dict
     custom = config.get("observed_to_quantized_custom_module_class", {})
     measurement = None if measure is False else Measurement(measure)
@@ -218,10 +220,7 @@ def swap_module(
     if custom is not None:
         result = custom.from_observed(mod)
     else:
-        kind = mapping[kind_of(mod)]
-        result = (
-            kind.from_float(mod, use_precomputed_fake_quant) if use_precomputed_fake_quant else kind.from_float(mod)
-        )
+        result = _from_float(mapping[kind_of(mod)], mod, use_precomputed_fake_quant)
     for hook in mod._forward_pre_hooks.values():
         if hook is not _observer_forward_pre_hook:
             result.register_forward_pre_hook(hook)
@@ -229,6 +228,24 @@ def swap_module(
         if hook is not _observer_forward_hook:
             result.register_forward_hook(hook)
     return result
+
+
+def _from_float(kind: type, mod: Module, precomputed: bool) -> Module:
+    """The layer of this class for an observed one. Reference layers take the numbers of their weights."""
+    if not getattr(kind, "_IS_REFERENCE", False):
+        return kind.from_float(mod, precomputed) if precomputed else kind.from_float(mod)
+    return kind.from_float(mod, weight_numbers(mod))
+
+
+def weight_numbers(mod: Module) -> dict[str, Any]:
+    """What `get_qparam_dict` says of a layer's weight; of a recurrent layer's weights, by name."""
+    numbers = {}
+    for name, parameter in mod._parameters.items():
+        if name.startswith("weight"):
+            observer = mod.qconfig.weight()
+            observer(parameter)
+            numbers[name] = get_qparam_dict(observer)
+    return numbers["weight"] if "weight" in numbers else {**numbers, "is_decomposed": False}
 
 
 def _remove_qconfig(module: Module) -> None:

@@ -16,6 +16,7 @@ from ... import dtypes, nn
 from ...core import Tensor, zeros
 from ...nn.module import Module
 from ...nn.utils.parametrize import type_before_parametrizations as kind_of
+from ..nn.intrinsic import Fused
 from ..nn.quantized.base import quantize_weight
 from .backend_config import BackendConfig
 from .calls import CONSTANT, Call, CallGraph, record, unwatch, watch_all
@@ -36,11 +37,15 @@ from .graph_patterns import (
 )
 from .observer import ReuseInputObserver
 from .qconfig_mapping import QConfigMapping
-from .quantization_mappings import DEFAULT_DYNAMIC_QUANT_MODULE_MAPPINGS, DEFAULT_QAT_MODULE_MAPPINGS
+from .quantization_mappings import (
+    DEFAULT_DYNAMIC_QUANT_MODULE_MAPPINGS,
+    DEFAULT_QAT_MODULE_MAPPINGS,
+    DEFAULT_REFERENCE_STATIC_QUANT_MODULE_MAPPINGS,
+)
 from .measure import Measurement
 from .quantize import MEASURED, swap_module
 
-__all__ = ["convert_fx", "fuse_fx", "prepare_fx", "prepare_qat_fx"]
+__all__ = ["convert_fx", "convert_to_reference_fx", "fuse_fx", "prepare_fx", "prepare_qat_fx"]
 
 _INTEGERS = (dtypes.quint8, dtypes.qint8)
 _FUSED_FIRST = {
@@ -408,18 +413,43 @@ def convert_fx(
     `measure` is that of `convert`: with True, linear layers and convolutions that are not faster as integers stay
     floats. The decisions are in `quantization_decisions`; passed as `measure`, they are repeated without timing.
     """
+    measurement = None if measure is False else Measurement(measure)
+    return _converted("convert_fx", graph_module, qconfig_mapping, backend_config, measurement)
+
+
+def convert_to_reference_fx(
+    graph_module: GraphModule,
+    convert_custom_config: ConvertCustomConfig | dict | None = None,
+    _remove_qconfig: bool = True,
+    qconfig_mapping: Any = None,
+    backend_config: Any = None,
+) -> GraphModule:
+    """A copy of a calibrated or trained model that computes in floats what a converted one computes with integers.
+
+    Its layers are those of `nn.quantized.reference`; each activation is rounded to integers and back.
+    """
+    return _converted("convert_to_reference_fx", graph_module, qconfig_mapping, backend_config, None, True)
+
+
+def _converted(
+    name: str,
+    graph_module: GraphModule,
+    qconfig_mapping: Any,
+    backend_config: Any,
+    measurement: Measurement | None,
+    is_reference: bool = False,
+) -> GraphModule:
     if not isinstance(graph_module, GraphModule) or graph_module._is_converted:
         raise RuntimeError(
-            "convert_fx: expected the model that prepare_fx or prepare_qat_fx returned, got "
-            f"{type(graph_module).__name__}"
+            f"{name}: expected the model that prepare_fx or prepare_qat_fx returned, got {type(graph_module).__name__}"
         )
     _backend(backend_config)  # the dtypes were chosen by prepare_fx
     model = copy.deepcopy(graph_module)
+    model._is_reference = is_reference
     if qconfig_mapping is not None:
         _keep_floats(model.graph, qconfig_mapping)
     _set_scales(model)
     done: set[str] = set()
-    measurement = None if measure is False else Measurement(measure)
     for call in model.graph.matched:
         if call.is_skipped or (call.op == "call_module" and call.target in done):
             continue
@@ -469,7 +499,11 @@ def _set_scales(model: GraphModule) -> None:
         if call.output_observer is not None:
             name = _scale_name(counts, call.path)
             head = call.inputs[0] if call.qconfig is None and call.inputs[0].has_relu else call
-            if _needs_scale(head) or (call.output_observer in used and not head.is_quantized):
+            if (
+                _needs_scale(head)
+                or (model._is_reference and head.is_quantized)
+                or (call.output_observer in used and not head.is_quantized)
+            ):
                 model.add_numbers(call.output_observer, name)
 
 
@@ -492,7 +526,9 @@ def _convert_module(model: GraphModule, call: Call, measurement: Measurement | N
     """Replace the layer of a call by a quantized one, unless a measurement keeps floats."""
     layer = model.get_submodule(call.target)
     unwatch(layer)
-    if call.is_quantized:
+    if call.is_quantized and model._is_reference:
+        _make_reference(model, call)
+    elif call.is_quantized:
         layer.activation_post_process = model._modules[call.output_observer]
         _swap(model, call, STATIC_MODULES)
         quantized = model.get_submodule(call.target)
@@ -505,6 +541,22 @@ def _convert_module(model: GraphModule, call: Call, measurement: Measurement | N
     elif call.qconfig is not None and not _is_static(call.qconfig):
         if _takes(call, layer):
             _swap(model, call, DEFAULT_DYNAMIC_QUANT_MODULE_MAPPINGS)
+
+
+def _make_reference(model: GraphModule, call: Call) -> None:
+    """Replace the layer of a call by a reference layer; of a fused one, its first layer."""
+    layer = model.get_submodule(call.target)
+    layer = layer.to_float() if hasattr(layer, "weight_fake_quant") else layer
+    first = layer[0] if isinstance(layer, Fused) else layer
+    if kind_of(first) not in DEFAULT_REFERENCE_STATIC_QUANT_MODULE_MAPPINGS:
+        return
+    first.qconfig = call.qconfig
+    reference = swap_module(first, DEFAULT_REFERENCE_STATIC_QUANT_MODULE_MAPPINGS, {})
+    if layer is first:
+        _replace(model, call.target, reference)
+    else:
+        layer[0] = reference
+        _replace(model, call.target, layer)
 
 
 def _takes(call: Call, layer: Module) -> bool:

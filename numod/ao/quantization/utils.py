@@ -15,10 +15,11 @@ from ...nn.utils import parametrize
 from .observer import PER_CHANNEL, PER_TENSOR, PlaceholderObserver, UniformQuantizationObserverBase
 
 __all__ = [
-    "QuantType", "activation_dtype", "activation_is_dynamically_quantized", "activation_is_int32_quantized",
+    "MatchAllNode", "Pattern", "QuantType", "activation_dtype", "activation_is_dynamically_quantized",
+    "activation_is_int32_quantized",
     "activation_is_int8_quantized", "activation_is_statically_quantized", "calculate_qmin_qmax",
     "check_min_max_valid", "determine_qparams", "get_combined_dict", "get_fqn_to_example_inputs",
-    "get_qconfig_dtypes", "get_qparam_dict", "get_quant_type", "getattr_from_fqn",
+    "get_qconfig_dtypes", "get_qparam_dict", "get_quant_type", "get_swapped_custom_module_class", "getattr_from_fqn",
     "has_no_children_ignoring_parametrizations", "is_per_channel", "is_per_tensor",
     "op_is_int8_dynamically_quantized", "to_underlying_dtype", "validate_qmin_qmax", "weight_dtype",
     "weight_is_quantized", "weight_is_statically_quantized",
@@ -45,6 +46,23 @@ def _quant_type_from_str(name: str) -> QuantType:
     if name.upper() not in QuantType.__members__:
         raise ValueError(f"Unknown QuantType name '{name}'")
     return QuantType[name.upper()]
+
+
+class MatchAllNode:
+    """In a pattern: anything."""
+
+
+Pattern = Any  # a class, a function, a name, or a tuple of patterns
+
+
+def get_swapped_custom_module_class(custom_module: Module, custom_module_class_mapping: dict, qconfig: Any) -> type:
+    """The class that a mapping has for a module, {QuantType.STATIC: {class: class}, ...}."""
+    mapping = custom_module_class_mapping.get(get_quant_type(qconfig), {})
+    if type(custom_module) not in mapping:
+        raise AssertionError(
+            f"did not find corresponding observed module class for {type(custom_module)} in mapping: {mapping}"
+        )
+    return mapping[type(custom_module)]
 
 
 def is_per_tensor(qscheme: qscheme) -> bool:
@@ -187,12 +205,13 @@ def determine_qparams(
     has_customized_qrange: bool,
     qscheme: qscheme = per_tensor_affine,
 ) -> tuple[Tensor, Tensor]:
-    """Scale and zero point for a range."""
+    """Scale (float64) and zero point (int64) for a range."""
     observer = UniformQuantizationObserverBase(dtype)
     observer.qscheme, observer.eps = qscheme, eps
     observer.quant_min, observer.quant_max = quant_min, quant_max
     observer.has_customized_qrange = has_customized_qrange
-    return observer._calculate_qparams(min_val, max_val)
+    scale, zero_point = observer._calculate_qparams(min_val, max_val)
+    return scale.double(), zero_point.long()
 
 
 def has_no_children_ignoring_parametrizations(module: Module) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -77,13 +78,57 @@ def _ask(func: Callable, name: str, args: tuple, kwargs: dict) -> Any:
 
 def _move(func: Callable, name: str, args: tuple, kwargs: dict) -> Any:
     quantizer = next(arg._quantizer for arg in args if isinstance(arg, QuantizedTensor))
+    result = func(*map(_integers, args), **kwargs)
     if quantizer.scheme.is_per_channel and name not in _KEEPING:
-        quantizer = _moved_channels(name, args, quantizer)
-    return _wrap(func(*map(_integers, args), **kwargs), quantizer)
+        if name in _SPLITTING:
+            return _parts(name, args, kwargs, quantizer, result)
+        quantizer = _moved_channels(name, args, kwargs, quantizer, result)
+    return _wrap(result, quantizer)
 
 
-def _moved_channels(name: str, args: tuple, quantizer: Quantizer) -> Quantizer:
-    """The quantizer after a permutation. Raises RuntimeError for what mixes channels."""
+_SPLITTING = "split chunk unbind tensor_split hsplit vsplit dsplit".split()
+
+
+def _arguments(args: tuple, kwargs: dict, names: str) -> list:
+    """The arguments after the first one, in the order of their names."""
+    values = {**dict(zip(names.split(), args[1:])), **kwargs}
+    return [values[name] for name in names.split()]
+
+
+def _slices(ndim: int, dim: int, start: Any, stop: int) -> tuple:
+    dim = normalize_dim(dim, ndim)
+    return (*[slice(None)] * dim, slice(start, stop))
+
+
+def _viewed(quantizer: Quantizer, shape: tuple[int, ...], result: tuple[int, ...], name: str) -> Quantizer:
+    """The quantizer of a view in which the channels still are one dimension."""
+    before, channels = prod(shape[: quantizer.axis]), shape[quantizer.axis]
+    axes = [dim for dim, size in enumerate(result) if size == channels and prod(result[:dim]) == before]
+    if not axes:
+        raise RuntimeError(
+            f"{name}(): the shape {result} has no dimension for the {channels} channels of this per-channel quantized "
+            "tensor; call dequantize() first"
+        )
+    return replace(quantizer, axis=axes[0])
+
+
+def _parts(name: str, args: tuple, kwargs: dict, quantizer: Quantizer, parts: tuple) -> tuple:
+    """The parts that a splitting function made, each with its channels' scales."""
+    shape = tuple(args[0].shape)
+    default = {"hsplit": min(1, len(shape) - 1), "vsplit": 0, "dsplit": 2}.get(name)
+    dim = kwargs.get("dim", next(iter(args[1 if name == "unbind" else 2 :]), 0)) if default is None else default
+    result, start = [], 0
+    for part in parts:
+        stop = start + (1 if name == "unbind" else part.shape[dim])
+        index = _slices(len(shape), dim, start, stop)
+        index = (*index[:-1], start) if name == "unbind" else index
+        result.append(wrap_integers(part, _indexed(quantizer, shape, index)))
+        start = stop
+    return tuple(result)
+
+
+def _moved_channels(name: str, args: tuple, kwargs: dict, quantizer: Quantizer, result: Any) -> Quantizer:
+    """The quantizer after a permutation or in a view. Raises RuntimeError for what mixes channels."""
     ndim = args[0].dim()
     order = list(range(ndim))
     if name in ("t", "transpose", "swapaxes", "swapdims"):
@@ -93,6 +138,11 @@ def _moved_channels(name: str, args: tuple, quantizer: Quantizer) -> Quantizer:
         return _indexed(quantizer, tuple(args[0].shape), args[1])
     elif name == "select":
         return _indexed(quantizer, tuple(args[0].shape), (slice(None),) * normalize_dim(args[1], ndim) + (args[2],))
+    elif name == "narrow":
+        dim, start, length = _arguments(args, kwargs, "dim start length")
+        return _indexed(quantizer, tuple(args[0].shape), _slices(ndim, dim, start, start + length))
+    elif name in ("view", "reshape", "flatten", "unflatten", "view_as", "reshape_as"):
+        return _viewed(quantizer, tuple(args[0].shape), tuple(result.shape), name)
     elif name == "unsqueeze":
         return replace(quantizer, axis=quantizer.axis + (normalize_dim(args[1], ndim + 1) <= quantizer.axis))
     elif name == "squeeze":
@@ -101,8 +151,8 @@ def _moved_channels(name: str, args: tuple, quantizer: Quantizer) -> Quantizer:
         order = args[1] if isinstance(args[1], (tuple, list)) else args[1:]
     else:
         raise RuntimeError(
-            f"{name}(): a per-channel quantized tensor has a scale per channel, and can only be copied or permuted; "
-            "call dequantize() first"
+            f"{name}(): a per-channel quantized tensor has a scale per channel: it can be copied, permuted, viewed, "
+            "split and indexed; call dequantize() first"
         )
     return moved(quantizer, tuple(order))
 
@@ -163,7 +213,12 @@ def _join(func: Callable, name: str, args: tuple, kwargs: dict) -> QuantizedTens
 
 def _requantize(func: Callable, name: str, args: tuple, kwargs: dict) -> Any:
     quantizer = next(arg._quantizer for arg in args if isinstance(arg, QuantizedTensor))
-    return quantizer.quantize(func(*map(_value, args), **kwargs))
+    result = func(*map(_value, args), **kwargs)
+    if quantizer.scheme.is_per_channel and result.shape != args[0].shape:
+        raise RuntimeError(
+            f"{name}(): the result of a per-channel quantized tensor would have other channels; call dequantize() first"
+        )
+    return quantizer.quantize(result)
 
 
 def _relu(func: Callable, name: str, args: tuple, kwargs: dict) -> QuantizedTensor:

@@ -75,3 +75,42 @@ def test_programs_are_loaded_from_open_files():
     numod.jit.save(numod.jit.trace(layer, (x,)), buffer)
     buffer.seek(0)
     numod.testing.assert_close(numod.jit.load(buffer)(x), layer(x))
+
+
+PARTS = {
+    "narrow": lambda x: x.narrow(0, 1, 2),
+    "narrow of columns": lambda x: x.narrow(-1, 1, length=2),
+    "chunk": lambda x: x.chunk(2, 0),
+    "chunk of columns": lambda x: x.chunk(3, dim=1),
+    "split": lambda x: x.split(3),
+    "split by sizes": lambda x: x.split([1, 3], 0),
+    "tensor_split": lambda x: x.tensor_split((1, 2)),
+    "hsplit": lambda x: x.hsplit(2),
+    "vsplit": lambda x: x.vsplit(2),
+    "unbind": lambda x: x.unbind(),
+    "unbind of columns": lambda x: x.unbind(1),
+    "view": lambda x: x.view(4, 2, 3),
+    "reshape": lambda x: x.reshape(1, 4, 6),
+    "flatten": lambda x: x.view(4, 2, 3).flatten(1),
+    "unflatten": lambda x: x.unflatten(1, (3, 2)),
+    "view_as": lambda x: x.view_as(x.unsqueeze(-1)),
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_parts_and_views_of_channels_keep_their_scales(name):
+    scales, zero_points = numod.tensor([0.1, 0.3, 0.02, 0.5]), numod.tensor([0, 3, -7, 1])
+    x = numod.quantize_per_channel(numod.randn(4, 6), scales, zero_points, 0, numod.qint8)
+    results, expected = PARTS[name](x), PARTS[name](x.dequantize())
+    for result, values in zip(*(value if isinstance(value, tuple) else (value,) for value in (results, expected))):
+        assert result.is_quantized
+        assert numod.equal(result.dequantize(), values)
+
+
+@pytest.mark.parametrize(
+    "call", [lambda x: x.flatten(), lambda x: x.view(2, 2, 6), lambda x: x.mean(), lambda x: x.flip(0)]
+)
+def test_what_mixes_channels_is_refused(call):
+    x = numod.quantize_per_channel(numod.randn(4, 6), numod.ones(4), numod.zeros(4), 0, numod.qint8)
+    with pytest.raises(RuntimeError, match="dequantize"):
+        call(x)

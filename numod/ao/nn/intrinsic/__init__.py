@@ -11,17 +11,21 @@ from ....nn import (
     Conv1d,
     Conv2d,
     Conv3d,
+    LeakyReLU,
     Linear,
     Module,
     ReLU,
     Sequential,
+    Tanh,
 )
 
+from ....core import Tensor
 from ....nn.utils.parametrize import type_before_parametrizations as kind_of
 
 __all__ = [
-    "BNReLU2d", "BNReLU3d", "ConvBn1d", "ConvBn2d", "ConvBn3d", "ConvBnReLU1d", "ConvBnReLU2d", "ConvBnReLU3d",
-    "ConvReLU1d", "ConvReLU2d", "ConvReLU3d", "LinearBn1d", "LinearReLU",
+    "BNReLU2d", "BNReLU3d", "ConvAdd2d", "ConvAddReLU2d", "ConvBn1d", "ConvBn2d", "ConvBn3d", "ConvBnReLU1d",
+    "ConvBnReLU2d", "ConvBnReLU3d", "ConvReLU1d", "ConvReLU2d", "ConvReLU3d", "LinearBn1d", "LinearLeakyReLU",
+    "LinearReLU", "LinearTanh",
 ]  # fmt: skip
 
 
@@ -60,6 +64,29 @@ ConvBnReLU1d, ConvBnReLU2d, ConvBnReLU3d = (
 )
 BNReLU2d, BNReLU3d = _fused("BNReLU2d", BatchNorm2d, ReLU), _fused("BNReLU3d", BatchNorm3d, ReLU)
 LinearReLU, LinearBn1d = _fused("LinearReLU", Linear, ReLU), _fused("LinearBn1d", Linear, BatchNorm1d)
+LinearLeakyReLU, LinearTanh = _fused("LinearLeakyReLU", Linear, LeakyReLU), _fused("LinearTanh", Linear, Tanh)
+
+
+class ConvAdd2d(_FusedModule):
+    """A convolution of one input, and the sum with another one."""
+
+    def __init__(self, conv: Module, add: Any) -> None:
+        super().__init__(conv)
+        self.add = add
+
+    def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
+        return self.add(self[0](x1), x2)
+
+
+class ConvAddReLU2d(_FusedModule):
+    """A convolution of one input, the sum with another one, and ReLU."""
+
+    def __init__(self, conv: Module, add: Any, relu: Any) -> None:
+        super().__init__(conv)
+        self.add, self.relu = add, relu
+
+    def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
+        return self.relu(self.add(self[0](x1), x2))
 
 
 def __getattr__(name: str) -> Any:

@@ -30,7 +30,7 @@ from .layers import (
 )
 from .linear import Linear, LinearPackedParams
 from .observed_layers import LSTM, MultiheadAttention
-from . import dynamic, functional  # noqa: F401  public namespaces; they derive from the layers above
+from . import dynamic, functional, reference  # noqa: F401  public namespaces; they derive from the layers above
 
 __all__ = [
     "BatchNorm2d", "BatchNorm3d", "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d",

@@ -99,13 +99,16 @@ class _QuantizedConv(QuantizedOutput):
             missing.append(prefix + "weight")
         super()._load_from_state_dict(state_dict, prefix, metadata, strict, missing, *others)
 
-    def forward(self, input: Tensor) -> Tensor:
+    def _check_input(self, input: Tensor) -> None:
         if not isinstance(input, QuantizedTensor):
             raise NotImplementedError(
                 "Could not run 'quantized::conv' with arguments from the 'CPU' backend: a quantized layer needs a "
                 "quantized input; put a QuantStub before it"
             )
         self._check_rank(input._integers)
+
+    def forward(self, input: Tensor) -> Tensor:
+        self._check_input(input)
         out = Quantizer(input._quantizer.dtype, per_tensor_affine, self.scale, self.zero_point)
         weight, bias = self._packed_params
         if self._uses_integers(input, weight):
@@ -156,6 +159,17 @@ class _QuantizedConv(QuantizedOutput):
         result._take_settings(layer)
         result.set_weight_bias(quantize_weight(weight.float(), observer), None if bias is None else bias.detach())
         result.set_output(scale, zero_point)
+        return result
+
+    @classmethod
+    def from_reference(cls, ref_qconv: Module, output_scale: float, output_zero_point: int) -> Any:
+        """The quantized layer of a reference layer, or of a fused one with it, and the scale of its result."""
+        layer = ref_qconv[0] if isinstance(ref_qconv, _FusedModule) else ref_qconv
+        result = cls.__new__(cls)
+        Module.__init__(result)
+        result._take_settings(layer)
+        result.set_weight_bias(layer.get_quantized_weight(), None if layer.bias is None else layer.bias.detach())
+        result.set_output(float(output_scale), int(output_zero_point))
         return result
 
 
@@ -224,5 +238,21 @@ class ConvReLU2d(Conv2d):
 
 class ConvReLU3d(Conv3d):
     """Conv3d and ReLU of integers."""
+
+    _then_relu = True
+
+
+class ConvAdd2d(Conv2d):
+    """Conv2d of integers, and the sum with a second input, computed in float32."""
+
+    def forward(self, input: Tensor, extra_input: Tensor) -> Tensor:
+        self._check_input(input)
+        weight, bias = self._packed_params
+        values = self._float_product(input.dequantize(), weight.dequantize(), bias) + extra_input.dequantize()
+        return self.quantized(F.relu(values) if self._then_relu else values, input)
+
+
+class ConvAddReLU2d(ConvAdd2d):
+    """Conv2d of integers, the sum with a second input, and ReLU."""
 
     _then_relu = True

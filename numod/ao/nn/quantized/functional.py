@@ -9,7 +9,7 @@ from ....core import Tensor
 from ....core.quantized import QuantizedTensor, Quantizer, per_tensor_affine, quantized_linear
 from ....nn import functional as F
 from ....nn.module import Module
-from .convolution import Conv1d, Conv2d, Conv3d
+from .convolution import Conv1d, Conv2d, Conv3d, ConvTranspose1d
 
 __all__ = [
     "adaptive_avg_pool2d", "adaptive_avg_pool3d", "avg_pool2d", "avg_pool3d", "celu", "clamp", "conv1d", "conv2d",
@@ -26,9 +26,25 @@ def linear(
     return quantized_linear(input, weight, bias, scale, input.q_zero_point() if zero_point is None else zero_point)
 
 
-def _convolution(kind: type, name: str) -> Any:
-    dims = int(name[-2])
+def convolution_layer(
+    kind: type, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any, groups: int = 1
+) -> Any:
+    """A quantized convolution with this weight and these settings; an int holds for all dimensions."""
+    layer = kind.__new__(kind)
+    Module.__init__(layer)
+    dims, transposed = weight.ndim - 2, issubclass(kind, ConvTranspose1d.__base__)
+    layer.kernel_size, layer.groups, layer.padding_mode = tuple(weight.shape[2:]), groups, "zeros"
+    channels = weight.shape[0], weight.shape[1] * groups
+    layer.in_channels, layer.out_channels = channels if transposed else channels[::-1]
+    settings = {"stride": stride, "padding": padding, "dilation": dilation, "output_padding": 0}
+    for name, value in settings.items():
+        setattr(layer, name, (value,) * dims if isinstance(value, int) else tuple(value))
+    layer.set_weight_bias(weight, bias)
+    layer.set_output(1.0, 0)
+    return layer
 
+
+def _convolution(kind: type, name: str) -> Any:
     def convolution(
         input: Tensor,
         weight: Tensor,
@@ -44,12 +60,7 @@ def _convolution(kind: type, name: str) -> Any:
     ) -> Tensor:
         if padding_mode != "zeros":
             raise NotImplementedError("Only zero-padding is supported!")
-        layer = kind.__new__(kind)
-        Module.__init__(layer)
-        layer.kernel_size, layer.groups, layer.padding_mode = tuple(weight.shape[2:]), groups, padding_mode
-        for setting, value in (("stride", stride), ("padding", padding), ("dilation", dilation)):
-            setattr(layer, setting, (value,) * dims if isinstance(value, int) else value)
-        layer.set_weight_bias(weight, bias)
+        layer = convolution_layer(kind, weight, bias, stride, padding, dilation, groups)
         layer.set_output(scale, zero_point)
         return layer(input)
 

@@ -200,11 +200,28 @@ class Embedding(Module):
     """A table of 8-bit rows, each with a scale of its own; the rows that are looked up become floats."""
 
     def __init__(
-        self, num_embeddings: int, embedding_dim: int, dtype: dtypes.dtype = dtypes.quint8, **settings: Any
+        self,
+        num_embeddings: int,
+        embedding_dim: int,
+        padding_idx: int | None = None,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        sparse: bool = False,
+        _weight: QuantizedTensor | None = None,
+        dtype: dtypes.dtype = dtypes.quint8,
     ) -> None:
         super().__init__()
         self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
         self._packed_params = EmbeddingPackedParams(num_embeddings, embedding_dim, dtype)
+        if _weight is None:
+            return
+        if tuple(_weight.shape) != (num_embeddings, embedding_dim):
+            raise AssertionError(
+                "Shape of weight does not match num_embeddings and embedding_dim: "
+                f"{tuple(_weight.shape)} and {(num_embeddings, embedding_dim)}"
+            )
+        self.set_weight(expect_quantized(_weight, "_weight"))
 
     def _get_name(self) -> str:
         return f"Quantized{type(self).__name__}"
@@ -255,15 +272,45 @@ class Embedding(Module):
                 setattr(result, name, getattr(mod, name))
         return result
 
+    @classmethod
+    def from_reference(cls, ref_embedding: Module) -> Any:
+        """The quantized table of a reference layer."""
+        result = cls(ref_embedding.num_embeddings, ref_embedding.embedding_dim, dtype=ref_embedding.weight_dtype)
+        result.set_weight(ref_embedding.get_quantized_weight())
+        for name in ("mode", "include_last_offset"):
+            if hasattr(ref_embedding, name):
+                setattr(result, name, getattr(ref_embedding, name))
+        return result
+
 
 class EmbeddingBag(Embedding):
     """Sums or means of rows of a table of 8-bit rows."""
 
-    mode, include_last_offset = "sum", False
+    def __init__(
+        self,
+        num_embeddings: int,
+        embedding_dim: int,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        mode: str = "sum",
+        sparse: bool = False,
+        _weight: QuantizedTensor | None = None,
+        include_last_offset: bool = False,
+        dtype: dtypes.dtype = dtypes.quint8,
+    ) -> None:
+        super().__init__(num_embeddings, embedding_dim, _weight=_weight, dtype=dtype)
+        self.mode, self.include_last_offset = mode, include_last_offset
 
     def forward(
-        self, indices: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None
+        self,
+        indices: Tensor,
+        offsets: Tensor | None = None,
+        per_sample_weights: Tensor | None = None,
+        compressed_indices_mapping: Tensor | None = None,
     ) -> Tensor:
+        if compressed_indices_mapping is not None:
+            indices = compressed_indices_mapping[indices].to(indices.dtype)
         rows = self._rows(indices)
         flat = rows.reshape(-1, self.embedding_dim)
         places = tensor(range(len(flat))).reshape(indices.shape)

@@ -7,6 +7,7 @@ from typing import Any
 from .... import dtypes
 from ....core import Tensor, zeros
 from ....core.quantized import quantize_per_tensor, quantized_linear
+from ....nn import functional as F
 from ....nn.module import Module
 from ..intrinsic import _FusedModule
 from .base import QuantizedOutput, expect_quantized, observed, quantize_weight, weight_observer
@@ -114,15 +115,28 @@ class Linear(_PackedLinear):
         return quantized_linear(x, weight, bias, self.scale, self.zero_point, self._then_relu)
 
     @classmethod
+    def _empty(cls, layer: Module, has_bias: bool) -> Any:
+        return cls(layer.in_features, layer.out_features, has_bias)
+
+    @classmethod
     def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Linear:
         """The quantized layer of a float layer, or of one for training, that observers have seen."""
         scale, zero_point = observed(mod)
         qconfig, layer = mod.qconfig, mod[0] if isinstance(mod, _FusedModule) else mod
         weight, bias = layer.fused_parameters() if hasattr(layer, "fused_parameters") else (layer.weight, layer.bias)
         observer = weight_observer(layer, qconfig, weight, use_precomputed_fake_quant)
-        result = cls(layer.in_features, layer.out_features, bias is not None)
+        result = cls._empty(layer, bias is not None)
         result.set_weight_bias(quantize_weight(weight.float(), observer), bias)
         result.set_output(scale, zero_point)
+        return result
+
+    @classmethod
+    def from_reference(cls, ref_qlinear: Module, output_scale: float, output_zero_point: int) -> Linear:
+        """The quantized layer of a reference layer, or of a fused pair with one, and the scale of its result."""
+        layer = ref_qlinear[0] if isinstance(ref_qlinear, _FusedModule) else ref_qlinear
+        result = cls._empty(layer, layer.bias is not None)
+        result.set_weight_bias(layer.get_quantized_weight(), layer.bias)
+        result.set_output(float(output_scale), int(output_zero_point))
         return result
 
 
@@ -133,3 +147,57 @@ class LinearReLU(Linear):
 
     def _get_name(self) -> str:
         return "QuantizedLinearReLU"
+
+
+class _LinearActivation(Linear):
+    """Base of linear layers whose activation has no integer kernel: both are computed in float32."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        weight, bias = self._weight_bias()
+        return self.quantized(self._activation(F.linear(x.dequantize(), weight.dequantize(), bias)), x)
+
+    def _activation(self, values: Tensor) -> Tensor:
+        return values.tanh()
+
+    def _get_name(self) -> str:
+        return f"Quantized{type(self).__name__}"
+
+
+class LinearTanh(_LinearActivation):
+    """Linear and Tanh for a quantized x."""
+
+
+class LinearLeakyReLU(_LinearActivation):
+    """Linear and LeakyReLU for a quantized x."""
+
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        negative_slope: float = 0.01,
+        bias: bool = True,
+        dtype: dtypes.dtype = dtypes.qint8,
+    ) -> None:
+        super().__init__(in_features, out_features, bias, dtype)
+        self.negative_slope = negative_slope
+
+    @classmethod
+    def _empty(cls, layer: Module, has_bias: bool) -> Any:
+        return cls(layer.in_features, layer.out_features, bias=has_bias)
+
+    def _activation(self, values: Tensor) -> Tensor:
+        return F.leaky_relu(values, self.negative_slope)
+
+    @classmethod
+    def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> LinearLeakyReLU:
+        """The quantized layer of an observed pair of float layers."""
+        result = super().from_float(mod, use_precomputed_fake_quant)
+        result.negative_slope = mod[1].negative_slope
+        return result
+
+    @classmethod
+    def from_reference(cls, ref_qlinear: Module, output_scale: float, output_zero_point: int) -> LinearLeakyReLU:
+        """The quantized layer of a pair with a reference layer, and the scale of its result."""
+        result = super().from_reference(ref_qlinear, output_scale, output_zero_point)
+        result.negative_slope = ref_qlinear[1].negative_slope
+        return result

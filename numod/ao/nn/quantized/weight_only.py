@@ -101,5 +101,9 @@ class DynamicActivationLinear(_Packed):
         self.register_buffer("packed", integers)
         self.register_buffer("scale", scale[:, 0])
 
+    def dequantize(self) -> Tensor:
+        """The weight (out, in) as floats."""
+        return self.packed.float() * self.scale[:, None]
+
     def forward(self, input: Tensor) -> Tensor:
         return dynamic_rows_linear(input, self.packed, self.scale, self.bias)

@@ -7,7 +7,7 @@ from typing import Any
 from ..... import dtypes, nn
 from .....core import Tensor
 from .....core.listeners import listeners
-from .....core.quantized import QuantizedTensor, dynamic_layer, dynamic_linear, runs_layer
+from .....core.quantized import QuantizedTensor, dynamic_layer, dynamic_linear, quantize_per_tensor, runs_layer
 from .....nn import functional as F
 from .....nn.module import Module
 from .....nn.recurrent import run_by_step
@@ -34,6 +34,11 @@ def _weight_of(weight: Tensor, qconfig: Any) -> Tensor:
         raise RuntimeError(f"Unsupported dtype {observer.dtype} for dynamic quantization; use numod.qint8 or float16")
     observer(weight)
     return quantize_weight(weight.float(), observer)
+
+
+def _quantized(weight: Tensor) -> QuantizedTensor:
+    """A new layer's weight, which a state dict replaces."""
+    return quantize_per_tensor(weight, 0.1, 0, dtypes.qint8)
 
 
 class Linear(_PackedLinear):
@@ -67,6 +72,14 @@ class Linear(_PackedLinear):
         result.set_weight_bias(weight, layer.bias)
         return result
 
+    @classmethod
+    def from_reference(cls, ref_qlinear: Module) -> Linear:
+        """The layer of a reference layer."""
+        layer = ref_qlinear[0] if isinstance(ref_qlinear, _FusedModule) else ref_qlinear
+        result = cls(layer.in_features, layer.out_features, layer.bias is not None, layer.weight_dtype)
+        result.set_weight_bias(layer.get_quantized_weight(), layer.bias)
+        return result
+
 
 class LinearReLU(Linear):
     """Linear and ReLU for a float x."""
@@ -81,6 +94,17 @@ class _Recurrent:
     """Mixed into recurrent layers and cells: their weights are quantized (or of float16), so that each product
     `F.linear` in them is a dynamic one.
     """
+
+    def __init__(self, *args: Any, dtype: dtypes.dtype = dtypes.qint8, **kwargs: Any) -> None:
+        if dtype not in (dtypes.qint8, dtypes.float16):
+            raise RuntimeError(f"Unsupported dtype {dtype} for dynamic quantization; use numod.qint8 or float16")
+        super().__init__(*args, **kwargs)
+        for name, parameter in list(self._parameters.items()):
+            value = None if parameter is None else self._parameters.pop(name).detach()
+            if value is not None and name.startswith("weight"):
+                value = self._stored(value.half()) if dtype is dtypes.float16 else _quantized(value)
+            if value is not None:
+                self.register_buffer(name, value)
 
     def _get_name(self) -> str:
         return f"DynamicQuantized{type(self).__name__}"

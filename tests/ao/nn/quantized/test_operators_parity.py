@@ -1,0 +1,198 @@
+"""`numod.ops.quantized` and `numod.ops.quantized_decomposed` beside PyTorch's operators: integers within one."""
+
+from importlib import import_module
+
+import numpy as np
+import pytest
+
+import numod
+
+torch = pytest.importorskip("torch")
+
+import_module("torch.ao.quantization.fx._decomposed")  # it registers the operators
+pytestmark = [pytest.mark.parity, pytest.mark.filterwarnings("ignore")]
+RANDOM = np.random.default_rng(3)
+X, Y, IMAGE = (RANDOM.standard_normal(shape).astype(np.float32) * 2 for shape in ((4, 6), (4, 6), (2, 4, 7, 7)))
+SQUARE, WEIGHT, FILTERS, BIAS, VECTOR = (
+    RANDOM.standard_normal(shape).astype(np.float32) for shape in ((6, 5), (5, 6), (6, 4, 3, 3), 6, 4)
+)
+TABLE = RANDOM.standard_normal((10, 8)).astype(np.float32)
+
+
+class Values:
+    """The arguments of calls, made by one of the libraries."""
+
+    def __init__(self, lib):
+        self.lib, self.ops = lib, lib.ops.quantized
+        quantize = lib.quantize_per_tensor
+        tensors = {name: lib.from_numpy(globals()[name.upper()].copy()) for name in "x y image square".split()}
+        for name, value in tensors.items():
+            setattr(self, name, quantize(value, 0.05, 120, lib.quint8))
+        self.floats = lib.from_numpy(X.copy())
+        self.weight = self.rows(WEIGHT)
+        self.filters, self.bias = self.rows(FILTERS), lib.from_numpy(BIAS.copy())
+        self.ones, self.vector = lib.ones(4), lib.from_numpy(VECTOR.copy())
+        self.slopes = quantize(lib.from_numpy(VECTOR.copy()), 0.01, 3, lib.quint8)
+        self.table = lib.quantize_per_channel(
+            lib.from_numpy(TABLE.copy()), lib.full((10,), 0.02), lib.full((10,), 100.0), 0, lib.quint8
+        )
+
+    def rows(self, array):
+        scales = self.lib.full((len(array),), 0.02)
+        values = self.lib.from_numpy(array.copy())
+        return self.lib.quantize_per_channel(
+            values, scales, self.lib.zeros(len(array), dtype=self.lib.int32), 0, self.lib.qint8
+        )
+
+    def linear(self):
+        return self.ops.linear_prepack(self.weight, self.lib.from_numpy(BIAS[:5].copy()))
+
+    def half(self):
+        return self.ops.linear_prepack_fp16(self.weight.dequantize(), self.bias[:5].clone())
+
+    def conv(self, groups=1):
+        weight = self.filters if groups == 1 else self.rows(FILTERS[:4, : 4 // groups].copy())
+        bias = self.bias if groups == 1 else self.bias[:4].clone()
+        return self.ops.conv2d_prepack(weight, bias, [2, 1], [1, 1], [1, 1], groups)
+
+    def transposed(self):
+        weight = self.lib.quantize_per_tensor(self.lib.from_numpy(FILTERS[:4].copy()), 0.02, 0, self.lib.qint8)
+        return self.ops.conv_transpose2d_prepack(weight, self.bias[:4].clone(), [2, 2], [1, 1], [1, 1], [1, 1], 1)
+
+
+CALLS = {
+    "add": lambda v, o: o.add(v.x, v.y, 0.1, 100),
+    "add of a number": lambda v, o: o.add(v.x, 1.7),
+    "add of a number first": lambda v, o: o.add(1.7, v.x),
+    "add_scalar": lambda v, o: o.add_scalar(v.x, -9.5),
+    "add_scalar_relu": lambda v, o: o.add_scalar_relu(v.x, 0.3),
+    "add_relu": lambda v, o: o.add_relu(v.x, v.y, scale=0.1, zero_point=10),
+    "add_out": lambda v, o: o.add_out(v.x, v.y, v.x.clone()),
+    "mul": lambda v, o: o.mul(v.x, v.y, 0.1, 100),
+    "mul_relu": lambda v, o: o.mul_relu(v.x, v.y, 0.1, 7),
+    "mul_scalar": lambda v, o: o.mul_scalar(v.x, 2.5),
+    "mul of a negative number": lambda v, o: o.mul(v.x, -2.5),
+    "matmul": lambda v, o: o.matmul(v.x, v.square, 0.2, 100),
+    "cat": lambda v, o: o.cat([v.x, v.y], 1, 0.07, 90),
+    "cat by the first": lambda v, o: o.cat([v.x, v.y], dim=0, scale=None, zero_point=None),
+    "cat_relu": lambda v, o: o.cat_relu([v.x, v.y], 1, 0.07, 90),
+    "hardswish": lambda v, o: o.hardswish(v.x, 0.05, 40),
+    "sigmoid": lambda v, o: o.sigmoid(v.x, 0.01, 3),
+    "celu": lambda v, o: o.celu(v.x, 0.05, 40, 1.3),
+    "elu": lambda v, o: o.elu(v.x, 0.05, 40, 1.3),
+    "leaky_relu": lambda v, o: o.leaky_relu(v.x, 0.2, False, 0.05, 40),
+    "prelu": lambda v, o: o.prelu(v.image, v.slopes, 0.05, 40),
+    "softmax": lambda v, o: o.softmax(v.x, -1, 1 / 256, 0),
+    "dropout": lambda v, o: o.dropout(v.x, 0.05, 120, 0.5, False),
+    "relu6": lambda v, o: o.relu6(v.x, False),
+    "threshold": lambda v, o: o.threshold(v.x, 0.5, 0.1),
+    "clamp": lambda v, o: o.clamp(v.x, -0.5, 1.5),
+    "max_pool2d": lambda v, o: o.max_pool2d(v.image, [3, 3], [2, 2], [1, 1], [1, 1], False),
+    "batch_norm": lambda v, o: o.batch_norm(v.image, v.vector, v.vector, v.vector, v.ones, 1e-5, 0.06, 100),
+    "batch_norm2d": lambda v, o: o.batch_norm2d(v.image, v.vector, v.vector, v.vector, v.ones, 1e-5, 0.06, 100),
+    "batch_norm2d_relu": lambda v, o: o.batch_norm2d_relu(v.image, v.vector, v.vector, v.vector, v.ones, 1e-5, 0.06, 9),
+    "layer_norm": lambda v, o: o.layer_norm(v.x, [6], v.bias, v.bias, 1e-5, 0.04, 110),
+    "group_norm": lambda v, o: o.group_norm(v.image, 2, v.vector, v.vector, 1e-5, 0.04, 110),
+    "instance_norm": lambda v, o: o.instance_norm(v.image, v.vector, v.vector, 1e-5, 0.04, 110),
+    "linear": lambda v, o: o.linear(v.x, v.linear(), 0.1, 100),
+    "linear_relu": lambda v, o: o.linear_relu(v.x, v.linear(), 0.1, 10),
+    "linear_dynamic": lambda v, o: o.linear_dynamic(v.floats, v.linear()),
+    "linear_relu_dynamic": lambda v, o: o.linear_relu_dynamic(v.floats, v.linear(), False),
+    "linear_dynamic_fp16": lambda v, o: o.linear_dynamic_fp16(v.floats, v.half()),
+    "linear_unpack": lambda v, o: o.linear_unpack(v.linear())[0],
+    "conv2d": lambda v, o: o.conv2d(v.image, v.conv(), 0.1, 100),
+    "conv2d of groups": lambda v, o: o.conv2d(v.image, v.conv(2), 0.1, 100),
+    "conv2d_relu": lambda v, o: o.conv2d_relu(v.image, v.conv(), 0.1, 10),
+    "conv2d_unpack": lambda v, o: o.conv2d_unpack(v.conv())[0],
+    "conv_transpose2d": lambda v, o: o.conv_transpose2d(v.image, v.transposed(), 0.1, 100),
+    "embedding_byte": lambda v, o: o.embedding_byte(
+        o.embedding_bag_prepack(v.table), v.lib.tensor([1, 3, 9], dtype=v.lib.int32)
+    ),
+    "embedding_bag_byte": lambda v, o: o.embedding_bag_byte(
+        o.embedding_bag_prepack(v.table), v.lib.tensor([1, 3, 9, 2]), v.lib.tensor([0, 3])
+    ),
+    "default": lambda v, o: o.relu6.default(v.x),
+}
+
+
+def array(value):
+    return (value.int_repr() if value.is_quantized else value).numpy()
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_operators_of_quantized_tensors(name):
+    results = [CALLS[name](Values(lib), lib.ops.quantized) for lib in (torch, numod)]
+    assert results[0].is_quantized == results[1].is_quantized
+    if not results[0].is_quantized:
+        np.testing.assert_allclose(array(results[1]), array(results[0]), rtol=2e-3, atol=2e-2)
+        return
+    if results[0].qscheme() is torch.per_tensor_affine:
+        assert results[1].q_scale() == pytest.approx(results[0].q_scale(), rel=1e-6)
+        assert results[1].q_zero_point() == results[0].q_zero_point()
+    assert np.abs(array(results[1]).astype(int) - array(results[0])).max() <= 1
+
+
+DECOMPOSED = {
+    "quantize": lambda lib, o, x: o.quantize_per_tensor(x, 0.05, 3, -128, 127, lib.int8),
+    "of tensors": lambda lib, o, x: o.quantize_per_tensor.tensor(x, lib.tensor(0.05), lib.tensor(3), 0, 200, lib.uint8),
+    "of halves": lambda lib, o, x: o.quantize_per_tensor(x.half(), 0.05, 3, -128, 127, lib.int8),
+    "dequantize": lambda lib, o, x: o.dequantize_per_tensor.default(
+        (x * 20).to(lib.int8), 0.05, 3, -128, 127, lib.int8, out_dtype=lib.float16
+    ),
+    "choose": lambda lib, o, x: o.choose_qparams.tensor(x, -128, 127, 1e-5, lib.int8)[0],
+    "choose zero": lambda lib, o, x: o.choose_qparams.tensor(x, -128, 127, 1e-5, lib.int8)[1],
+    "choose symmetric": lambda lib, o, x: o.choose_qparams_symmetric.tensor(x, -128, 127, 1e-5, lib.int8)[0],
+    "channels": lambda lib, o, x: o.quantize_per_channel(
+        x, lib.arange(1, 7) / 50, lib.arange(6), 1, -128, 127, lib.int8
+    ),
+    "back from channels": lambda lib, o, x: o.dequantize_per_channel(
+        (x * 20).to(lib.int8), lib.arange(1, 7) / 50, lib.arange(6), 1, -128, 127, lib.int8
+    ),
+    "rounded channels": lambda lib, o, x: o.fake_quant_per_channel(
+        x, lib.arange(1, 7) / 50, lib.arange(6), 1, -128, 127
+    ),
+    "scales of rows": lambda lib, o, x: o.choose_qparams_per_token(x, lib.int8)[0],
+    "scales of ranges": lambda lib, o, x: o.choose_qparams_per_token_asymmetric(x, lib.int8)[0],
+    "zeros of ranges": lambda lib, o, x: o.choose_qparams_per_token_asymmetric(x, lib.int8)[1],
+    "rows": lambda lib, o, x: o.quantize_per_token(
+        x, *o.choose_qparams_per_token_asymmetric(x, lib.int8), -128, 127, lib.int8
+    ),
+    "back from rows": lambda lib, o, x: o.dequantize_per_token(
+        (x * 20).to(lib.int8), *o.choose_qparams_per_token_asymmetric(x, lib.int8), -128, 127, lib.int8, lib.float32
+    ),
+    "groups": lambda lib, o, x: o.quantize_per_channel_group(
+        x, lib.full((4, 2), 0.05), lib.ones(4, 2), -128, 127, lib.int8, 3
+    ),
+    "back from groups": lambda lib, o, x: o.dequantize_per_channel_group(
+        (x * 20).to(lib.int8), lib.full((4, 2), 0.05), lib.ones(4, 2), -128, 127, lib.int8, 3, lib.float32
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DECOMPOSED)
+def test_operators_of_plain_integers(name):
+    results = [
+        DECOMPOSED[name](lib, lib.ops.quantized_decomposed, lib.from_numpy(X.copy())).numpy() for lib in (torch, numod)
+    ]
+    assert results[0].dtype == results[1].dtype
+    np.testing.assert_allclose(results[1], results[0], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda lib, o, x: o.quantize_per_tensor(x, 0.1, 0, -129, 127, lib.int8),
+        lambda lib, o, x: o.quantize_per_tensor(x.double(), 0.1, 0, -128, 127, lib.int8),
+        lambda lib, o, x: o.dequantize_per_tensor(x, 0.1, 0, -128, 127, lib.int8),
+        lambda lib, o, x: o.quantize_per_channel(x, lib.ones(6), lib.zeros(6), 2, -128, 127, lib.int8),
+        lambda lib, o, x: o.quantize_per_channel_group(x, lib.ones(4, 2), lib.ones(4, 2), -128, 127, lib.int8, 4),
+        lambda lib, o, x: o.choose_qparams_per_token(x, lib.uint8),
+    ],
+)
+def test_errors_are_of_the_same_type(call):
+    kinds = []
+    for lib in (torch, numod):
+        with pytest.raises(Exception) as caught:
+            call(lib, lib.ops.quantized_decomposed, lib.from_numpy(X.copy()))
+        kinds.append(caught.type)
+    assert kinds[0] is kinds[1]
