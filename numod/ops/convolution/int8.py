@@ -13,13 +13,14 @@ from ... import dtypes
 from ...device import Layout, target, threads
 from ...device.layout import layout
 from ...kernel import bind
+from ...kernel.any_size import for_all_sizes
 from ...kernel.language import float32, int32, int64, parallel_range, uint8, uint32, uintp
 from ...kernel.library.arithmetic import round_small
 from ...kernel.library.panels import pack_words
 from ...kernel.library.requantize import scaled_by_integers
 from ...kernel.registers import byte_tiles
 from ...kernel.registers import depthwise_bytes as depthwise_words
-from ...kernel.registers.primitives.integers import byte_rows, depthwise_bytes
+from ...kernel.registers.primitives.integers import byte_few_rows, byte_rows, depthwise_bytes
 from ...kernel.scalar import shared_scalar
 from ...kernel.specialize import specialized
 from ..op import Op, Packing, Plan, single_device
@@ -464,6 +465,14 @@ def _depthwise_words(x: Layout, out: Layout, sizes: tuple, weight: Layout) -> ob
     return lambda *arrays: run(*arrays, *scratch(parts), *sizes, min(threads.get_num_threads(), lines))
 
 
+def _rows_of_a_line(shape: byte_tiles.Shape, width: int) -> dict:
+    """The tile that computes the fewest pixels beyond a line of the result."""
+    few = byte_tiles.FEW
+    if for_all_sizes.get() or shape.rows <= few or -(-width // few) * few >= -(-width // shape.rows) * shape.rows:
+        return {}
+    return {"TILE_ROWS": few, "tile": byte_few_rows[shape.vectors]}
+
+
 def _tiled(name: str, x: Layout, out: Layout, sizes: tuple, weight: Layout, packs_weight: bool) -> tuple:
     """The launcher of `direct_convolution` or `patch_convolution`, and a function of its scratch memory."""
     (images, height, width, channels), (filters, taps_y, taps_x, depth), groups = x.shape, weight.shape, sizes[15]
@@ -477,6 +486,7 @@ def _tiled(name: str, x: Layout, out: Layout, sizes: tuple, weight: Layout, pack
     inputs = x, "int32", "float32", "int32", x
     if groups == 1 and (gap_x == 1 or taps_x == 1):
         part = byte_tiles.number_type()
+        constants |= _rows_of_a_line(shape, out.shape[2])
         source = specialized(direct_convolution, FLIP=128 if flipped else 0, part=part, **constants)
         signature = bind.signature(*inputs, part.name, "int32", "float32", numbers=len(sizes) + 1)
         run_direct = bind.launcher(x.device, f"{name}_direct", source, signature, dtypes.float32, work)

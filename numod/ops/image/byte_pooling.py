@@ -26,11 +26,21 @@ from .pooling import size_error
 def max_kernel(
     x, out, folded, images, height, width, channels, out_height, out_width, kernel_h, kernel_w, stride_h, stride_w,
     pad_h, pad_w, step_h, step_w, counts_borders, divisor, zero, low, high, workers,
+    *, REGULAR,
 ):  # fmt: skip
-    """out (N, OH, OW, C) = the maximum of each window. Scratch: folded (W * C) for each worker."""
+    """out (N, OH, OW, C) = the maximum of each window. Scratch for each worker: two lines with borders.
+
+    REGULAR: windows of one size, whose maxima are computed at every column, along the whole line: the channels may be
+    few.
+    """
     lines, line = images * out_height, width * channels
+    span = max(pad_w + width, (out_width - 1) * stride_w + (kernel_w - 1) * step_w + 1) * channels
+    reach = ((out_width - 1) * stride_w + 1) * channels
     for worker in parallel_range(workers):
-        at = int64(worker) * line
+        start = int64(worker) * 2 * span
+        at, slid = start + pad_w * channels, start + span
+        for k in range(span):
+            folded[uintp(start + k)] = low
         for number in range(int64(worker) * lines // workers, (int64(worker) + 1) * lines // workers):
             image, oh = number // out_height, number % out_height
             first, last = window_bounds(oh, height, out_height, stride_h, pad_h, step_h, kernel_h)
@@ -39,14 +49,26 @@ def max_kernel(
             for h in range(first + step_h, last, step_h):
                 for k in range(line):
                     folded[uintp(at + k)] = max(folded[uintp(at + k)], x[uintp((image * height + h) * line + k)])
-            for ow in range(out_width):
-                begin, end = window_bounds(ow, width, out_width, stride_w, pad_w, step_w, kernel_w)
-                target_at = (number * out_width + ow) * channels
-                for c in range(channels):
-                    best = folded[uintp(at + begin * channels + c)]
-                    for w in range(begin + step_w, end, step_w):
-                        best = max(best, folded[uintp(at + w * channels + c)])
-                    out[uintp(target_at + c)] = best
+            if REGULAR:
+                for k in range(reach):
+                    folded[uintp(slid + k)] = folded[uintp(start + k)]
+                for w in range(1, kernel_w):
+                    source = start + w * step_w * channels
+                    for k in range(reach):
+                        folded[uintp(slid + k)] = max(folded[uintp(slid + k)], folded[uintp(source + k)])
+                for ow in range(out_width):
+                    target_at, source = (number * out_width + ow) * channels, slid + ow * stride_w * channels
+                    for c in range(channels):
+                        out[uintp(target_at + c)] = folded[uintp(source + c)]
+            else:
+                for ow in range(out_width):
+                    begin, end = window_bounds(ow, width, out_width, stride_w, pad_w, step_w, kernel_w)
+                    target_at = (number * out_width + ow) * channels
+                    for c in range(channels):
+                        best = folded[uintp(at + begin * channels + c)]
+                        for w in range(begin + step_w, end, step_w):
+                            best = max(best, folded[uintp(at + w * channels + c)])
+                        out[uintp(target_at + c)] = best
 
 
 @scalar
@@ -134,16 +156,17 @@ class BytePool(Op):
         numbers = (
             *x.shape, *sizes, *pairs, int(counts_borders), divisor, zero, *dtypes.RANGES[x.dtype],
         )  # fmt: skip
-        rounded = {} if self.folded is None else {"rounded": _rounded()}
-        source = specialized(self.kernel, **rounded)
+        constants = {"REGULAR": attributes[1][1] > 0} if self.folded is None else {"rounded": _rounded()}
+        source = specialized(self.kernel, **constants)
         signature = bind.signature(x, x, folded, numbers=len(numbers) + 1)
         work = out.size // max(sizes[1], 1) * width * attributes[0][0] // 16
         run = bind.launcher(x.device, self.name, source, signature, dtypes.float32, work)
-        lines, scratch = images * sizes[0], x.device.backend.scratch
+        lines, scratch, (kernel, stride, padding, step) = images * sizes[0], x.device.backend.scratch, windows
+        span = max(padding[1] + width, (sizes[1] - 1) * stride[1] + (kernel[1] - 1) * step[1] + 1)
 
         def launch(*arrays: object) -> None:
             workers = min(threads.get_num_threads(), lines)
-            run(*arrays, *scratch(((workers * width * channels, folded),)), *numbers, workers)
+            run(*arrays, *scratch(((workers * 2 * span * channels, folded),)), *numbers, workers)
 
         return Plan(out, launch)
 

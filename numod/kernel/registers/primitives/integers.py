@@ -43,7 +43,9 @@ def _panel(vectors):
 
 
 # for panels of 1 to 4 vectors
-byte_rows, byte_row = ({n: _byte_rows(name, n) for n in range(1, 5)} for name in ("byte_rows", "byte_row"))
+byte_rows, byte_few_rows, byte_row = (
+    {n: _byte_rows(name, n) for n in range(1, 5)} for name in ("byte_rows", "byte_few_rows", "byte_row")
+)
 
 
 def _byte_floats(name, vectors):
