@@ -50,7 +50,7 @@ def shapes() -> list[Shape]:
     return [shape(vectors * lanes) for vectors in range(1, shape().vectors + 1)]
 
 
-FEW = 4  # rows of the tiles for small images
+SMALL_IMAGE_ROWS = 4  # rows of the tiles for small images
 
 
 FLOAT_ROWS = (
@@ -107,8 +107,8 @@ def functions() -> dict[str, Callable]:
 
     byte_floats(...): out (valid, columns; float32) = float(sum + added) * (scales * factor of the row) + shifts.
 
-    byte_row and byte_float_row compute one row, byte_few_rows FEW rows. These names end in the width of b's panel in
-    vectors.
+    byte_row and byte_float_row compute one row, byte_few_rows SMALL_IMAGE_ROWS rows. These names end in the
+    width of b's panel in vectors.
     """
     vectors, kind = shape().vectors, products()
     return {
@@ -124,7 +124,7 @@ def functions() -> dict[str, Callable]:
             for tile in shapes()
             for name, arguments, emitter, rows in (
                 ("byte_rows", ROWS, emit_rows, None),
-                ("byte_few_rows", ROWS, emit_rows, FEW),
+                ("byte_few_rows", ROWS, emit_rows, SMALL_IMAGE_ROWS),
                 ("byte_row", ROWS, emit_rows, 1),
                 ("byte_floats", FLOAT_ROWS, emit_floats, None),
                 ("byte_float_row", FLOAT_ROWS, emit_floats, 1),

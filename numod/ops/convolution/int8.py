@@ -467,7 +467,7 @@ def _depthwise_words(x: Layout, out: Layout, sizes: tuple, weight: Layout) -> ob
 
 def _rows_of_a_line(shape: byte_tiles.Shape, width: int) -> dict:
     """The tile that computes the fewest pixels beyond a line of the result."""
-    few = byte_tiles.FEW
+    few = byte_tiles.SMALL_IMAGE_ROWS
     if for_all_sizes.get() or shape.rows <= few or -(-width // few) * few >= -(-width // shape.rows) * shape.rows:
         return {}
     return {"TILE_ROWS": few, "tile": byte_few_rows[shape.vectors]}

@@ -32,10 +32,10 @@ def example(name, dtype):
 def bounds(o, n, out, kernel, stride, pad, step):
     """(the elements of a window inside the image, its size with the border)."""
     if not stride:
-        places = range(o * n // out, -(-(o + 1) * n // out))
-        return list(places), len(places)
-    places = range(o * stride - pad, o * stride - pad + kernel * step, step)
-    return [place for place in places if 0 <= place < n], len([place for place in places if place < n + pad])
+        elements = range(o * n // out, -(-(o + 1) * n // out))
+        return list(elements), len(elements)
+    elements = range(o * stride - pad, o * stride - pad + kernel * step, step)
+    return [k for k in elements if 0 <= k < n], len([k for k in elements if k < n + pad])
 
 
 def windows(x, kernel, stride, padding, dilation, sizes):
