@@ -74,7 +74,7 @@ def test_a_filter_chooses_by_path():
 
 
 def test_auto_keeps_floats_where_they_are_faster(monkeypatch):
-    from numod.ao.quantization import quant_api
+    from numod.ao.quantization import measure, quant_api
 
     names = iter(["a", "b", "c"] * 2)
     seconds = {"a": 1.0, "b": 2.0, "c": 3.0}
@@ -87,6 +87,7 @@ def test_auto_keeps_floats_where_they_are_faster(monkeypatch):
     assert "not called" in decisions["unused"] and type(model[0]) is nn.Linear
     assert copy.deepcopy(model.quantization_decisions) == decisions
     monkeypatch.setattr(quant_api, "seconds", lambda layer, x: 1.0 if type(layer) is nn.Linear else 0.5)
+    monkeypatch.setattr(measure, "is_faster", lambda one, other: True)  # the whole model
     first, second = network(), network()
     decisions = quantize_(first, "auto", torch.randn(4, 64))
     assert decisions["0"] == "Int8DynamicActivationInt8WeightConfig"

@@ -65,8 +65,18 @@ def test_convert_keeps_floats_where_they_are_faster(capsys, monkeypatch):
     x = torch.randn(8, 1, 8, 8)
     prepared = quantization.prepare(_small())
     prepared(x)
+    models = []
+
+    def is_faster(one, other):  # the mixed model is faster than floats, and all integers are slower
+        models.append([one.func, other.func])
+        return len(models) == 1
+
+    monkeypatch.setattr(quantization.measure, "is_faster", is_faster)
     quantized = quantization.convert(prepared, measure=True)
-    assert quantized.quantization_decisions == {"1": "float: int8 is not faster", "4": "int8"}
+    assert quantized.quantization_decisions == {"1": "float: int8 is not faster", "4": "int8", "": "int8"}
+    (mixed, floats), (full, fastest) = models
+    assert fastest is mixed and type(full[1]) is torch.nn.quantized.Conv2d and type(floats[1]) is torch.nn.Conv2d
+    assert not any("observer" in type(layer).__name__.lower() for layer in floats.modules())
     assert type(quantized[1].layer) is torch.nn.Conv2d and not quantized[1].layer._forward_hooks
     assert (quantized(x) - quantization.convert(prepared)(x)).abs().max() < 0.1
     notes = {row.path: row.note for row in quantization.report(quantized, x)}
@@ -74,6 +84,54 @@ def test_convert_keeps_floats_where_they_are_faster(capsys, monkeypatch):
     fresh = quantization.convert(quantization.prepare(_small()), measure=quantized.quantization_decisions)
     fresh.load_state_dict(quantized.state_dict())
     assert fresh(x).equal(quantized(x))
+
+
+@pytest.mark.filterwarnings("ignore:must run observer")
+@pytest.mark.parametrize("answers", [[False, False], [True, True]])
+def test_the_whole_model_decides(answers, monkeypatch):
+    """Floats win, or all integers; compiled, with the first input of calibration."""
+    seconds = {torch.nn.quantized.Conv2d: 2.0, torch.nn.quantized.Linear: 0.5}
+    monkeypatch.setattr(quantization.measure, "seconds", lambda layer, x: seconds.get(type(layer), 1.0))
+    x, made, left = torch.randn(8, 1, 8, 8), [], list(answers)
+
+    def run(model):
+        made.append(model)
+        return lambda *inputs: None if inputs[0].equal(x) else pytest.fail("another input")
+
+    def is_faster(one, other):
+        one(), other()
+        return left.pop(0)
+
+    monkeypatch.setattr(quantization.measure, "is_faster", is_faster)
+    model = _small()
+    prepared = quantization.prepare(model)
+    prepared(x), prepared(x + 1)
+    quantized = quantization.convert(prepared, measure=run)
+    decisions, slower = quantized.quantization_decisions, "float: the whole model is not faster as int8"
+    assert len(made) == 3 and "_calibration_call" not in vars(quantized) and not quantized._forward_pre_hooks
+    if answers[0]:
+        assert decisions == {"1": "int8", "4": "int8", "": "int8"}
+        assert quantized(x).equal(quantization.convert(prepared)(x))
+    else:
+        assert decisions == {"1": slower, "4": slower, "": slower}
+        assert quantized(x).equal(model(x)) and not hasattr(quantized[1], "activation_post_process")
+        assert [row.note for row in quantization.report(quantized, x)].count(slower) == 2
+    monkeypatch.setattr(quantization.measure, "seconds", None)
+    fresh = quantization.convert(quantization.prepare(_small()), measure=decisions)
+    fresh.load_state_dict(quantized.state_dict())
+    assert fresh(x).equal(quantized(x)) and fresh.quantization_decisions == decisions
+
+
+def test_one_call_keeps_the_float_model(monkeypatch):
+    monkeypatch.setattr(quantization.quant_api, "seconds", lambda layer, x: float(isinstance(layer, torch.nn.Linear)))
+    monkeypatch.setattr(quantization.measure, "is_faster", lambda one, other: False)
+    model, x = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU()), torch.ones(1, 4)
+    layer, expected, made = model[0], model(x), []
+    decisions = quantization.quantize_(model, "auto", x, run=lambda model: made.append(model) or model)
+    assert model[0].weight is layer.weight and model(x).equal(expected) and len(made) == 2
+    assert set(decisions.values()) == {"float: the whole model is not faster as int8"}
+    again = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU())
+    assert quantization.quantize_(again, "auto", decisions) == decisions and type(again[0]) is torch.nn.Linear
 
 
 class _Branches(torch.nn.Module):

@@ -1,7 +1,8 @@
 """Keeping floats where integers are not faster: layers are timed on this machine with the shapes of calibration.
 
 Layers that are faster one by one may be slower together, since integers have to become floats between them, and a
-compiler joins float layers. So `fastest` times whole models, as they will be run.
+compiler joins float layers. So whole models are timed as well, as they will be run: by `fastest`, and by `convert` and
+`quantize_` for an input that they have seen.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 from ... import dtypes
 from ...autograd import no_grad
 from ...core import Tensor
+from ...core.listeners import listeners
 from ...core.create.random import randint
 from ...core.quantized import Quantizer, per_tensor_affine
 from ...graph.passes.sparsity import is_faster
@@ -54,11 +56,20 @@ class FloatLayer(QuantizedOutput):
 
 
 class Measurement:
-    """Decides for each layer of `convert(measure=True)`, or repeats earlier decisions."""
+    """Decides for each layer and then for the model of `convert(measure=...)`, or repeats earlier decisions.
 
-    def __init__(self, decisions: dict[str, str] | bool) -> None:
-        self.earlier = decisions if isinstance(decisions, dict) else {}
+    The decision for the model has the path "". `run`: what makes of a model that which will be called.
+    """
+
+    def __init__(self, measure: dict[str, str] | bool | Callable) -> None:
+        self.earlier = measure if isinstance(measure, dict) else {}
+        self.run = measure if callable(measure) else None
         self.decisions: dict[str, str] = {}
+
+    @property
+    def keeps_model(self) -> bool:
+        """Whether an earlier decision was for the float model."""
+        return self.earlier.get("", "").startswith("float")
 
     def choose(self, path: str, layer: Module, quantized: Module) -> Module:
         """The quantized layer, or the float layer where that is faster."""
@@ -69,6 +80,16 @@ class Measurement:
             decision = UNSEEN if shape is None else _decide(quantized, float_layer, shape)
         self.decisions[path] = decision
         return float_layer if decision.startswith("float") else quantized
+
+    def choose_model(self, float_model: Module, mixed: Module, make_full: Callable[[], Module], call: tuple) -> Module:
+        """The fastest for a call (args, kwargs): with floats, with these decisions, or with all layers quantized."""
+        is_mixed = any(decision.startswith("float") for decision in self.decisions.values())
+        models = [float_model, mixed, *([make_full()] if is_mixed else [])]
+        best = _fastest_of(models, *call, self.run)
+        if best is not mixed:
+            self.decisions = dict.fromkeys(self.decisions, KEPT_MODEL if best is float_model else "int8")
+        self.decisions[""] = KEPT_MODEL if best is float_model else "int8"
+        return best
 
 
 def fastest(
@@ -87,16 +108,19 @@ def fastest(
         >>> quantization.fastest(net, quantized, data=x) in (net, quantized)
         True
     """
-    inputs = data if isinstance(data, tuple) else (data,)
-    calls = {
-        model: functools.partial(model if run is None else run(model), *inputs) for model in (float_model, *quantized)
-    }
-    best = float_model
-    with no_grad():
-        for model in quantized:
-            best = model if is_faster(calls[model], calls[best]) else best
+    best = _fastest_of([float_model, *quantized], data if isinstance(data, tuple) else (data,), {}, run)
     if best is float_model:
         best.quantization_decisions = {"": KEPT_MODEL}
+    return best
+
+
+def _fastest_of(models: list[Module], args: tuple, kwargs: dict, run: Callable[[Module], Callable] | None) -> Module:
+    """The first model, or one that takes less time for a call."""
+    calls = {model: functools.partial(model if run is None else run(model), *args, **kwargs) for model in models}
+    best = models[0]
+    with no_grad():
+        for model in models[1:]:
+            best = model if is_faster(calls[model], calls[best]) else best
     return best
 
 
@@ -108,15 +132,45 @@ def _decide(quantized: Module, float_layer: Module, shape: tuple[int, ...]) -> s
 
 def _without_observers(layer: Module) -> Module:
     """A layer with the same parameters, without its observer and hooks."""
-    result = object.__new__(type(layer))
-    result.__setstate__({**layer.__dict__, "_modules": dict(layer._modules)})
+    result = _copied(layer, dict(layer._modules))
     for kind in ("_forward_hooks", "_forward_pre_hooks"):
         result.__dict__[kind] = type(result.__dict__[kind])()
     result._modules.pop("activation_post_process", None)
     return result
 
 
+def _copied(module: Module, modules: dict) -> Module:
+    """A module with the same state and other submodules."""
+    result = object.__new__(type(module))
+    hooks = {name: type(value)(value) for name, value in module.__dict__.items() if name.endswith("_hooks")}
+    result.__setstate__({**module.__dict__, **hooks, "_modules": modules})
+    return result
+
+
+def shared_copy(model: Module) -> Module:
+    """A model of new modules with the same parameters, buffers and hooks."""
+    copies: dict[Module, Module] = {}
+
+    def copied(module: Module | None) -> Module | None:
+        if module is not None and module not in copies:
+            copies[module] = _copied(module, {name: copied(child) for name, child in module._modules.items()})
+        return copies.get(module)
+
+    return copied(model)
+
+
 def note_shape(layer: Module, input: Any) -> None:
     """Keep the shape of a layer's first input during calibration."""
     if input and isinstance(input[0], Tensor):
         layer.__dict__.setdefault("_calibration_shape", tuple(input[0].shape))
+
+
+def note_call(model: Module, args: tuple, kwargs: dict) -> None:
+    """Keep the arguments of a model's first call during calibration, for `Measurement.choose_model`."""
+    if not listeners and "_calibration_call" not in model.__dict__:
+        detached = {name: _detached(value) for name, value in kwargs.items()}
+        model.__dict__["_calibration_call"] = tuple(map(_detached, args)), detached
+
+
+def _detached(value: Any) -> Any:
+    return value.detach() if isinstance(value, Tensor) else value

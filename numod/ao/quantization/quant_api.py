@@ -11,7 +11,7 @@ from ...core import Tensor
 from ...nn.linear import Linear
 from ...nn.module import Module
 from ..nn.quantized.weight_only import DynamicActivationLinear, WeightOnlyLinear
-from .measure import KEPT, seconds
+from .measure import KEPT, KEPT_MODEL, fastest, seconds, shared_copy
 from .qat import FakeQuantizeConfigBase
 
 
@@ -66,17 +66,23 @@ def is_linear(module: Module, fqn: str) -> bool:
 
 
 def quantize_(
-    model: Module, config: Any, filter_fn: Callable[[Module, str], bool] | Any = None, device: Any = None
+    model: Module,
+    config: Any,
+    filter_fn: Callable[[Module, str], bool] | Any = None,
+    device: Any = None,
+    *,
+    run: Callable[[Module], Callable] | None = None,
 ) -> dict[str, str] | None:
     """Replace the linear layers for which `filter_fn(module, path)` is true by those of a config, in place.
 
     With `config="auto"` the third argument is an input of the model: each layer is timed with the shapes it sees, as it
-    is and by each int8 config, and keeps floats where these are not faster. Returns the decisions by path, which are
-    also kept as `model.quantization_decisions`; None for other configs. Decisions as the third argument are repeated
-    without timing, for a model that loads the state of the first one.
+    is and by each int8 config, and keeps floats where these are not faster. Then the whole model is timed, made ready
+    by `run` if that is given (such as `numod.compile`), and stays float if that is faster. Returns the decisions by
+    path, which are also kept as `model.quantization_decisions`; None for other configs. Decisions as the third argument
+    are repeated without timing, for a model that loads the state of the first one.
     """
     if config == "auto":
-        return _quantize_by_time(model, filter_fn)
+        return _quantize_by_time(model, filter_fn, run)
     if not hasattr(config, "layer") and not hasattr(config, "of"):
         raise TypeError(f"quantize_(): expected a config such as Int8WeightOnlyConfig(), or 'auto', got {config!r}")
     if device is not None:
@@ -108,7 +114,7 @@ def _replace(model: Module, path: str, layer: Module) -> None:
     setattr(model.get_submodule(parent), name, layer)
 
 
-def _quantize_by_time(model: Module, data: Any) -> dict[str, str]:
+def _quantize_by_time(model: Module, data: Any, run: Callable[[Module], Callable] | None) -> dict[str, str]:
     if isinstance(data, dict):
         return _repeat(model, data)
     if not isinstance(data, (Tensor, tuple)):
@@ -117,7 +123,7 @@ def _quantize_by_time(model: Module, data: Any) -> dict[str, str]:
             f"{type(data).__name__}"
         )
     seen = _inputs(model, data)
-    decisions = {}
+    decisions, float_model = {}, shared_copy(model)
     for path, module in list(model.named_modules()):
         if type(module) is not Linear:
             continue
@@ -128,6 +134,10 @@ def _quantize_by_time(model: Module, data: Any) -> dict[str, str]:
         decisions[path] = name
         if layer is not module:
             _replace(model, path, layer)
+    if any(not decision.startswith("float") for decision in decisions.values()):
+        if fastest(float_model, model, data=data, run=run) is float_model:
+            model._modules = float_model._modules
+            decisions = {"": KEPT_MODEL, **dict.fromkeys(decisions, KEPT_MODEL)}
     model.quantization_decisions = decisions
     return decisions
 

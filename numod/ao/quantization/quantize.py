@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -25,7 +26,7 @@ from ..nn.quantized import (
     QFunctional,
 )
 from .fake_quantize import FakeQuantizeBase
-from .measure import Measurement, note_shape
+from .measure import Measurement, note_call, note_shape, shared_copy
 from .observer import ObserverBase, PerChannelMinMaxObserver
 from .qconfig import (
     default_dynamic_qconfig,
@@ -146,6 +147,7 @@ def prepare(
     custom = config.get("float_to_observed_custom_module_class", {})
     kinds = get_default_qconfig_propagation_list() if allow_list is None else allow_list
     _add_observers(model, kinds, set(observer_non_leaf_module_list or ()), custom)
+    model.register_forward_pre_hook(note_call, with_kwargs=True)
     return model
 
 
@@ -171,12 +173,14 @@ def convert(
     is_reference: bool = False,
     convert_custom_config_dict: dict | None = None,
     use_precomputed_fake_quant: bool = False,
-    measure: bool | dict[str, str] = False,
+    measure: bool | dict[str, str] | Callable[[Module], Callable] = False,
 ) -> Module:
     """Replace observed layers by quantized ones, with the scales that their observers have found.
 
     With `measure=True`, linear layers and convolutions are timed on this machine with the shapes of calibration, and
-    stay floats where integers are not faster. The decisions by path are kept as `quantization_decisions`; passed as
+    stay floats where integers are not faster; then the whole model is timed with the first input of calibration, and
+    stays float if that is faster. A function as `measure` makes of a model what will be called: with `numod.compile`,
+    compiled models are timed. The decisions by path, "" for the model, are kept as `quantization_decisions`; passed as
     `measure`, they are repeated without timing, for a model that loads the state of the first one.
     """
     module = module if inplace else copy.deepcopy(module)
@@ -186,17 +190,57 @@ def convert(
     mapping = default() if mapping is None else mapping
     config = get_default_custom_config_dict() if convert_custom_config_dict is None else convert_custom_config_dict
     custom = config.get("observed_to_quantized_custom_module_class", {})
-    measurement = None if measure is False else Measurement(measure)
-    _convert(module, mapping, custom, use_precomputed_fake_quant, measurement)
+    convert_layers = functools.partial(_convert, mapping=mapping, custom=custom, precomputed=use_precomputed_fake_quant)
+    if measure is False:
+        convert_layers(module)
+    else:
+        _convert_measured(module, convert_layers, Measurement(measure))
     if remove_qconfig:
         _remove_qconfig(module)
-    if measurement is not None:
-        module.quantization_decisions = measurement.decisions
     return module
 
 
+def _convert_measured(module: Module, convert_layers: Callable, measurement: Measurement) -> None:
+    """Convert a model where that makes it faster."""
+    float_model, full, call = _float_model(module), shared_copy(module), vars(module).get("_calibration_call")
+    if measurement.keeps_model:
+        measurement.decisions, best = measurement.earlier, float_model
+    else:
+        convert_layers(module, measurement=measurement)
+        best = module
+        measurement.decisions |= {path: decision for path, decision in measurement.earlier.items() if not path}
+        if float_model is not None and call is not None and not measurement.earlier:
+            best = measurement.choose_model(float_model, module, lambda: _converted(full, convert_layers), call)
+    module._modules = best._modules
+    module.quantization_decisions = measurement.decisions
+
+
+def _converted(model: Module, convert_layers: Callable) -> Module:
+    convert_layers(model)
+    _remove_qconfig(model)
+    return model
+
+
+def _float_model(prepared: Module) -> Module | None:
+    """The model without its observers; None where layers were replaced by others for observation or training."""
+    replaced = (FakeQuantizeBase, quantizable.LSTM, quantizable.MultiheadAttention)
+    if any(isinstance(module, replaced) for module in prepared.modules()):
+        return None
+    model = shared_copy(prepared)
+    _remove_qconfig(model)
+    for module in model.modules():
+        if isinstance(module, FloatFunctional):
+            module.activation_post_process = nn.Identity()
+    return model
+
+
 def _convert(
-    module: Module, mapping: dict, custom: dict, precomputed: bool, measurement: Measurement | None, above: str = ""
+    module: Module,
+    mapping: dict,
+    custom: dict,
+    precomputed: bool,
+    measurement: Measurement | None = None,
+    above: str = "",
 ) -> None:
     for name, child in module.named_children():
         path = above + name
@@ -258,9 +302,12 @@ def _remove_qconfig(module: Module) -> None:
     for hooks, hook in (
         (module._forward_pre_hooks, _observer_forward_pre_hook),
         (module._forward_hooks, _observer_forward_hook),
+        (module._forward_pre_hooks, note_call),
     ):
         for key in [key for key, registered in hooks.items() if registered is hook]:
             del hooks[key]
+            module._forward_pre_hooks_with_kwargs.pop(key, None)
+    vars(module).pop("_calibration_call", None)
 
 
 def _get_observer_dict(mod: Module, target_dict: dict[str, Module], prefix: str = "") -> None:

@@ -51,6 +51,7 @@ def report(model: Module, data: Any, reference: Module | None = None) -> list[La
     expected = {} if reference is None else _run(reference, data)[0]
     rows: list[LayerReport] = []
     reason = decisions.get("", "")  # of all float layers
+    reason = reason if reason.startswith("float") else ""
     if not reason and any("int" in _weights(layer)[0] for _, layer in _layers(model)):
         reason = "float: no quantized form was asked for"
     for path, layer in _layers(model):

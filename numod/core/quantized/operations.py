@@ -19,6 +19,7 @@ from .. import overrides
 from ..create.creation import full
 from ..create.values import as_tensor
 from ..tensor import Tensor
+from .pooling import pools_bytes, zero_of_bytes
 from .products import dynamic_linear
 from .schemes import per_tensor_affine
 from .tensor import QuantizedTensor, Quantizer, moved, refuse, wrap_integers
@@ -35,7 +36,7 @@ _MOVING = """view reshape flatten t transpose swapaxes swapdims permute movedim 
 # of these, those that keep the channels of a per-channel scheme
 _KEEPING = "detach clone contiguous requires_grad_ cpu cuda data __get__.data empty_like to".split()
 # functions that are computed in float32, with the scale of the input for the result
-_REQUANTIZED = """mean avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d
+_REQUANTIZED = """mean avg_pool1d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool3d
     interpolate upsample grid_sample leaky_relu elu hardtanh relu6 clamp clip clamp_min clamp_max threshold celu
     hardswish
     dropout dropout1d dropout2d dropout3d feature_dropout nan_to_num pad""".split()
@@ -221,6 +222,19 @@ def _requantize(func: Callable, name: str, args: tuple, kwargs: dict) -> Any:
     return quantizer.quantize(result)
 
 
+def _average(func: Callable, name: str, args: tuple, kwargs: dict) -> Any:
+    """Means of windows, with the scale of the input."""
+    source = args[0]
+    quantizer = source._quantizer
+    if quantizer.scheme.is_per_channel or not pools_bytes(source._integers, 2) or kwargs.get("out") is not None:
+        return _requantize(func, name, args, kwargs)
+    token = zero_of_bytes.set(quantizer.zero_point)
+    try:
+        return wrap_integers(func(source._integers, *args[1:], **kwargs), quantizer)
+    finally:
+        zero_of_bytes.reset(token)
+
+
 def _relu(func: Callable, name: str, args: tuple, kwargs: dict) -> QuantizedTensor:
     source = args[0]
     if source._quantizer.scheme.is_per_channel:
@@ -354,6 +368,8 @@ _RULES: dict[str, Callable] = {
     **dict.fromkeys(("numpy", "__array__"), _to_numpy),
     "linear": _linear,
     "relu": _relu,
+    "avg_pool2d": _average,
+    "adaptive_avg_pool2d": _average,
     "equal": _equal,
     "copy_": _copy,
     "fill_": _fill,

@@ -17,7 +17,7 @@ from ...core.tensor import Tensor, wrap
 from ...device import Storage
 from ...errors import DistError
 from . import memory_plan, schedule
-from ..passes.freezing import freeze
+from ..passes.freezing import freeze, trained_values
 from ..values.lazy_scalar import compute
 from .lower import Buffer, Call, lower
 from ..passes.pipeline import optimise, simplified
@@ -37,7 +37,10 @@ class Executable:
             state.grad_enabled and any(value.requires_grad for value in program.held.values())
         )
         self.recorded, self.freezing = program, form.freezing and not recording
-        program, self.frozen = freeze(simplified(program), form.sparsity) if self.freezing else (program, [])
+        variable = () if self.freezing else None if recording else trained_values(program)
+        program, self.frozen = (
+            (program, []) if variable is None else freeze(simplified(program), form.sparsity, variable)
+        )
         self.program, self.boundary = optimise(program, self.boundary)
         program, self.lowered = self.program, lower(self.program)
         self.counting: list[dict] = []  # optimizer states with step counts in Python

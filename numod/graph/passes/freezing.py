@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from threading import Lock
 
+from ... import dtypes
 from ...autograd import inference_mode, no_grad
 from ...core.tensor import DataVersionCounter, Tensor
 from ...ops import table
@@ -70,12 +71,24 @@ def shared_values() -> Iterator[None]:
         _alive.reset(token)
 
 
-def freeze(program: Program, sparsity: bool = False) -> tuple[Program, list[Frozen]]:
+def freeze(program: Program, sparsity: bool = False, variable: Container[Value] = ()) -> tuple[Program, list[Frozen]]:
     """(the program without frozen steps, the frozen values, whose tensors it holds instead).
 
-    The program must come from `simplify`. With `sparsity`, weights may be packed without their zeros.
+    The program must come from `simplify`. With `sparsity`, weights may be packed without their zeros. `variable`:
+    values that are no constants.
     """
-    return compute_constants(_with_packed_weights(program, sparsity)[0])
+    return compute_constants(_with_packed_weights(program, sparsity, variable=variable)[0], variable)
+
+
+def trained_values(program: Program) -> set[Value] | None:
+    """The held tensors of a quantized network that may be trained; None if the program holds no weights of bytes.
+
+    Weights of bytes are not trained: their packed forms and all that follows from them and from other tensors without
+    gradients are computed once, also without `freezing`. Otherwise each call would pack them again.
+    """
+    if not any(tensor.dtype in (dtypes.int8, dtypes.uint8) and tensor.ndim > 1 for tensor in program.held.values()):
+        return None
+    return {value for value, tensor in program.held.items() if tensor.requires_grad}
 
 
 def with_transformed_weights(program: Program) -> Program:
@@ -148,13 +161,15 @@ def _costs_nothing(step: Step) -> bool:
     return step.op.is_view or step.op is table.fill
 
 
-def _with_packed_weights(program: Program, sparsity: bool, portable: bool = False) -> tuple[Program, set[Value]]:
+def _with_packed_weights(
+    program: Program, sparsity: bool, portable: bool = False, variable: Container[Value] = ()
+) -> tuple[Program, set[Value]]:
     """(the program with separate steps that pack weights, for products whose kernels read packed weights; the results
     of these steps).
 
     `portable`: only held weights, in formats that do not depend on the processor.
     """
-    constants, program = _constants(program), copied(program, program.steps)
+    constants, program = _constants(program, variable), copied(program, program.steps)
     packed: dict[tuple, Value] = {}
     steps: list[Step | Check] = []
     for step in program.steps:

@@ -18,7 +18,7 @@ from ...ops.matmul import matmul, sparse
 from ...ops.op import Op, Packing
 
 LEAST_ZEROS = 0.5  # the part of a weight that must be zero for a measurement
-_ROUNDS, _CALLS = 5, 3
+_ROUNDS, _CALLS, _LEAST_SECONDS = 5, 3, 2e-4  # of a measurement: the least calls and time of one timing
 _measured: dict[tuple, bool] = {}
 
 
@@ -61,12 +61,18 @@ def _is_faster(
 
 def is_faster(one: Callable[[], object], other: Callable[[], object]) -> bool:
     """Whether `one` takes less time than `other`, in turns; each takes its best."""
-    times = [float("inf")] * 2
+    functions, times = (one, other), [float("inf")] * 2
+    counts = [max(_CALLS, int(_LEAST_SECONDS / max(_seconds(function, 1), 1e-7))) for function in functions]
     for _ in range(_ROUNDS):
-        for k, function in enumerate((one, other)):
-            function()
-            start = time.perf_counter()
-            for _ in range(_CALLS):
-                function()
-            times[k] = min(times[k], time.perf_counter() - start)
+        for k, function in enumerate(functions):
+            times[k] = min(times[k], _seconds(function, counts[k]))
     return times[0] < times[1]
+
+
+def _seconds(function: Callable[[], object], count: int) -> float:
+    """The time of a call, of `count` calls after another one."""
+    function()
+    start = time.perf_counter()
+    for _ in range(count):
+        function()
+    return (time.perf_counter() - start) / count

@@ -37,7 +37,7 @@ def explain(executable: Executable, source: bool = False, assembly: bool = False
         *map(_kernels, sections),
         memory(executable),
     ]
-    parts[2:2] = [frozen(executable.frozen)] if executable.freezing else []
+    parts[2:2] = [frozen(executable.frozen)] if executable.freezing or executable.frozen else []
     kernels = list({kernel.key: kernel for section in sections for kernel in section.kernels()}.values())
     parts += [f"Source of {kernel.name}\n\n{kernel.source}" for kernel in kernels if source]
     parts += [_code(kernel, assembly, llvm) for kernel in kernels if assembly or llvm]

@@ -32,11 +32,25 @@ class Shape:
 
 
 @functools.cache
-def shape() -> Shape:
-    """The tile of this processor: 64 columns with AVX-512, a usual number of filters; else as in `tiles`."""
+def shape(columns: int | None = None) -> Shape:
+    """The tile of this processor for a matrix of so many columns; without a number, the widest.
+
+    That has 64 columns with AVX-512, a usual number of filters; else as in `tiles`. A narrower one has more rows.
+    """
     registers = host()
-    rows, vectors = (6, 4) if registers.width == 64 else (registers.rows, 3)
-    return Shape(rows, vectors, vectors * registers.width // 4)
+    lanes, rows = registers.width // 4, registers.rows
+    row_counts = (8, 8, 8, 6) if registers.width == 64 else (2 * rows, rows * 5 // 4, rows)
+    vectors = len(row_counts) if columns is None else max(1, min(len(row_counts), -(-columns // lanes)))
+    return Shape(row_counts[vectors - 1], vectors, vectors * lanes)
+
+
+def shapes() -> list[Shape]:
+    """The tiles of all widths."""
+    lanes = host().width // 4
+    return [shape(vectors * lanes) for vectors in range(1, shape().vectors + 1)]
+
+
+SMALL_IMAGE_ROWS = 4  # rows of the tiles for small images
 
 
 FLOAT_ROWS = (
@@ -88,12 +102,13 @@ def functions() -> dict[str, Callable]:
 
     byte_rows(..., segments, valid, columns, least, most, zero): out (valid, columns; bytes) = round((sum + added) *
     scales) in [least, most], plus zero. A row of a is `segments` runs of `depth` words, a_segment apart; b is a
-    panel of segments * depth rows. The elements of a are words, or parts of a word; `a_at` counts elements, the other
-    numbers count words.
+    panel of segments * depth rows. The elements of a are words, or parts of a word; `a_at`, `a_row` and `a_segment`
+    count elements, the other numbers count words. So words may begin at any element, and overlap.
 
     byte_floats(...): out (valid, columns; float32) = float(sum + added) * (scales * factor of the row) + shifts.
 
-    byte_row and byte_float_row compute one row.
+    byte_row and byte_float_row compute one row, byte_few_rows SMALL_IMAGE_ROWS rows. These names end in the
+    width of b's panel in vectors.
     """
     vectors, kind = shape().vectors, products()
     return {
@@ -103,11 +118,15 @@ def functions() -> dict[str, Callable]:
             functools.partial(emit, shape().rows, vectors, kind),
         ),
         **{
-            name: primitive(name, arguments, functools.partial(emitter, rows, vectors, kind))
+            f"{name}{tile.vectors}": primitive(
+                f"{name}{tile.vectors}", arguments, functools.partial(emitter, rows or tile.rows, tile.vectors, kind)
+            )
+            for tile in shapes()
             for name, arguments, emitter, rows in (
-                ("byte_rows", ROWS, emit_rows, shape().rows),
+                ("byte_rows", ROWS, emit_rows, None),
+                ("byte_few_rows", ROWS, emit_rows, SMALL_IMAGE_ROWS),
                 ("byte_row", ROWS, emit_rows, 1),
-                ("byte_floats", FLOAT_ROWS, emit_floats, shape().rows),
+                ("byte_floats", FLOAT_ROWS, emit_floats, None),
                 ("byte_float_row", FLOAT_ROWS, emit_floats, 1),
             )
         },
@@ -167,18 +186,17 @@ def emit_floats(
 def _sums(w, rows, vectors, kind, a, a_row, a_segment, b, b_step, depth, segments, valid):
     """Write the loops of a tile: the sums of each row, in vectors. Missing rows repeat the last one."""
     builder = w.builder
-    a = builder.bitcast(a, w.element.as_pointer())
     starts = [w.at(a, (a_row, w.within(i, valid))) for i in range(rows)]
 
     def sums_by(kind: str) -> list:
         def segment(s: object, sums: list) -> list:
-            first = builder.mul(w.number(s), depth)
+            first, lines = builder.mul(w.number(s), depth), _lines(w, starts, a_segment, s)
 
             def step(k: object, sums: list) -> list:
                 right = [w.load(b, (builder.add(first, w.number(k)), b_step), v * w.lanes) for v in range(vectors)]
                 new = []
-                for start, totals in zip(starts, sums):
-                    left = w.splat(builder.load(w.at(start, (a_segment, s), k), align=1))
+                for line, totals in zip(lines, sums):
+                    left = w.splat(builder.load(w.at(line, k), align=1))
                     new.append([add_products(w, kind, total, left, vector) for total, vector in zip(totals, right)])
                 return new
 
@@ -197,21 +215,28 @@ def _sums(w, rows, vectors, kind, a, a_row, a_segment, b, b_step, depth, segment
     return w.either(sums, small_end, others, any_end)
 
 
+def _lines(w, starts, a_segment, s):
+    """The words of the rows' segment `s`, which may begin at any element."""
+    return [w.builder.bitcast(w.at(start, (a_segment, s)), w.element.as_pointer()) for start in starts]
+
+
 def _bits(w, starts, a_segment, depth, segments):
     """The bits that any word of the rows has."""
     builder = w.builder
     whole = builder.and_(depth, w.number(-w.lanes))
 
     def segment(s: object, state: list) -> list:
+        lines = _lines(w, starts, a_segment, s)
+
         def vector_step(k: object, state: list) -> list:
-            for start in starts:
-                pointer = builder.bitcast(w.at(start, (a_segment, s), k), w.vector.as_pointer())
+            for line in lines:
+                pointer = builder.bitcast(w.at(line, k), w.vector.as_pointer())
                 state = [builder.or_(state[0], builder.load(pointer, align=1)), state[1]]
             return state
 
         def word_step(k: object, state: list) -> list:
-            for start in starts:
-                state = [state[0], builder.or_(state[1], builder.load(w.at(start, (a_segment, s), k), align=1))]
+            for line in lines:
+                state = [state[0], builder.or_(state[1], builder.load(w.at(line, k), align=1))]
             return state
 
         return w.loop(whole, depth, 1, w.loop(0, whole, w.lanes, state, vector_step), word_step)

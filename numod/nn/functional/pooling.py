@@ -11,10 +11,12 @@ from ...autograd import is_grad_enabled
 from ...core import functions as f
 from ...core.create import random
 from ...core.forms import with_out
+from ...core.quantized.pooling import averaged_dtypes, pooled_bytes, pools_bytes, zero_of_bytes
 from ...core.tensor import Tensor
 from ...core.create.values import tensor
 from ...errors import plain_sizes
 from ...ops import table as t
+from ...ops.image import byte_pooling as byte_op
 from ...ops.image import pooling as op
 
 _NAMES = ("max_pool", "avg_pool", "lp_pool", "adaptive_max_pool", "adaptive_avg_pool", "max_unpool")
@@ -165,7 +167,7 @@ def _adaptive(name: str, x: Tensor, output_size: Size | Sequence[int | None], nd
             f"{name}(): Expected input to have non-zero size for non-batch dimensions, but input has sizes "
             f"{list(x.shape)} with dimension {empty} being empty"
         )
-    expect_floats(name, x)
+    expect_floats(name, x, *averaged_dtypes())
     if all(size and n % size == 0 for n, size in zip(x.shape[-ndim:], sizes)):
         window = tuple(n // size for n, size in zip(x.shape[-ndim:], sizes))
         return window, window, (0,) * ndim, (1,) * ndim, sizes
@@ -175,11 +177,20 @@ def _adaptive(name: str, x: Tensor, output_size: Size | Sequence[int | None], nd
 
 def _max(x: Tensor, parameters: tuple, with_indices: bool) -> Tensor | tuple[Tensor, Tensor]:
     """Max pooling. Indices take time, so they are computed only if the caller or a gradient needs them."""
+    if not with_indices and pools_bytes(x, len(parameters[0])):
+        return pooled_bytes(byte_op.max_pool_bytes, x, (*parameters, False, 0, 0))
     x = f.contiguous(x)
     if not with_indices and not (is_grad_enabled() and x.requires_grad):
         return op.max_pool_values.apply((x,), parameters)
     values, indices = op.max_pool.apply((x,), parameters)
     return (values, indices.to(dtypes.int64)) if with_indices else values
+
+
+def _average(x: Tensor, parameters: tuple) -> Tensor:
+    zero = zero_of_bytes.get()
+    if zero is not None:
+        return pooled_bytes(byte_op.average_pool_bytes, x, (*parameters, zero))
+    return op.average_pool.apply((f.contiguous(x),), parameters)
 
 
 def _max_pool(ndim: int) -> tuple[Callable, Callable]:
@@ -244,13 +255,11 @@ def _avg_pool(ndim: int) -> Callable:
         count_include_pad: bool = True,
         divisor_override: int | None = None,
     ) -> Tensor:
-        expect_floats(name, input, dtypes.int64)
+        expect_floats(name, input, dtypes.int64, *averaged_dtypes())
         if divisor_override == 0:
             raise RuntimeError("divisor must be not zero")
         parameters = _windows(name, input, kernel_size, stride, padding, 1, ceil_mode, ndim)
-        return op.average_pool.apply(
-            (f.contiguous(input),), (*parameters, bool(count_include_pad), divisor_override or 0)
-        )
+        return _average(input, (*parameters, bool(count_include_pad), divisor_override or 0))
 
     return _with_name(
         pool, name, "The mean of each window; padding counts as zeros unless `count_include_pad` is False.", "2"
@@ -299,7 +308,7 @@ def _adaptive_average(ndim: int) -> Callable:
 
     def pool(input: Tensor, output_size: Size) -> Tensor:
         parameters = _adaptive(name, input, output_size, ndim)
-        return op.average_pool.apply((f.contiguous(input),), (*parameters, False, 0))
+        return _average(input, (*parameters, False, 0))
 
     return _with_name(
         pool, name, "Means of windows that divide the input evenly into `output_size`; None keeps a size.", "2"

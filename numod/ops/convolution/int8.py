@@ -13,16 +13,18 @@ from ... import dtypes
 from ...device import Layout, target, threads
 from ...device.layout import layout
 from ...kernel import bind
+from ...kernel.any_size import for_all_sizes
 from ...kernel.language import float32, int32, int64, parallel_range, uint8, uint32, uintp
 from ...kernel.library.arithmetic import round_small
 from ...kernel.library.panels import pack_words
 from ...kernel.library.requantize import scaled_by_integers
 from ...kernel.registers import byte_tiles
 from ...kernel.registers import depthwise_bytes as depthwise_words
-from ...kernel.registers.primitives.integers import byte_rows, depthwise_bytes
+from ...kernel.registers.primitives.integers import byte_few_rows, byte_rows, depthwise_bytes
 from ...kernel.scalar import shared_scalar
 from ...kernel.specialize import specialized
 from ..op import Op, Packing, Plan, single_device
+from ..matmul.int8_linear import tile_shape
 from ..packed_weights import with_packed_weight
 
 _CACHE = 1 << 15  # bytes of patches that a worker multiplies at a time
@@ -204,37 +206,39 @@ def set_ends(offset, multiplier, packed, sums_at, added, scales, at, first, coun
 
 
 def direct_convolution(
-    x, offset, multiplier, right, out, image_words, added, scales, images, height, width, channels, out_height,
+    x, offset, multiplier, right, out, pixels, added, scales, images, height, width, channels, out_height,
     out_width, filters, taps_y, taps_x, step_y, step_x, pad_y, pad_x, gap_y, gap_x, groups, fill, zero, low, high,
     workers,
-    *, FLIP, GROUP, MASK, OFFSET, PANEL, TILE_ROWS,
+    *, FLIP, GROUP, PANEL, TILE_ROWS, part, tile,
 ):  # fmt: skip
-    """As `plain_convolution`, for a group of channels in whole words and adjacent taps: tiles read the padded images.
+    """As `plain_convolution`, for one group and adjacent taps: tiles read the padded images where they are.
 
-    `right` are packed filters. Scratch: the padded images in words, added and scales (panels * PANEL).
+    A line of a filter may end within a word: the word's other numbers are those of the next pixel, times zeros.
+
+    `right` are packed filters. Scratch: the padded images, with FLIP added, and a word; added and scales (panels *
+    PANEL).
     """
-    pixel_words = channels // GROUP
     tall, wide = height + 2 * pad_y, width + 2 * pad_x
-    line = wide * pixel_words
-    depth, panels = taps_x * pixel_words, (filters + PANEL - 1) // PANEL
+    line, edge = wide * channels, pad_x * channels
+    depth, panels = (taps_x * channels + GROUP - 1) // GROUP, (filters + PANEL - 1) // PANEL
     padded = panels * PANEL
-    set_ends(offset, multiplier, right, padded * taps_y * depth, added, scales, 0, 0, filters, padded, OFFSET)
-    around = uint32(0)
+    set_ends(offset, multiplier, right, padded * taps_y * depth, added, scales, 0, 0, filters, padded, FLIP)
+    around = part(int32(fill) + FLIP)
     for q in range(GROUP):
-        around |= (uint32(fill) & uint32(MASK)) << uint32(q * (32 // GROUP))
-    around = around ^ uint32(FLIP)
+        pixels[uintp(images * tall * line + q)] = 0
     for task in parallel_range(images * tall):
         image, y = int64(task) // tall, int64(task) % tall - pad_y
         start = int64(task) * line
         if 0 <= y < height:
-            for k in range(pad_x * pixel_words):
-                image_words[uintp(start + k)] = around
-                image_words[uintp(start + line - 1 - k)] = around
+            for k in range(edge):
+                pixels[uintp(start + k)] = around
+                pixels[uintp(start + line - 1 - k)] = around
             source = (image * height + y) * width * channels
-            pack_words(x, source, 1, width * channels, image_words, start + pad_x * pixel_words, 1, GROUP, MASK, FLIP)
+            for k in range(width * channels):
+                pixels[uintp(start + edge + k)] = part(int32(x[uintp(source + k)]) + FLIP)
         else:
             for k in range(line):
-                image_words[uintp(start + k)] = around
+                pixels[uintp(start + k)] = around
     lines = images * out_height
     for worker in parallel_range(workers):
         # panels are the outer loop: the filters of deep layers are larger than their images
@@ -242,8 +246,8 @@ def direct_convolution(
             for row in range(int64(worker) * lines // workers, (int64(worker) + 1) * lines // workers):
                 top = (row // out_height * tall + row % out_height * step_y) * line
                 for column in range(0, out_width, TILE_ROWS):
-                    byte_rows(
-                        image_words, top + column * step_x * pixel_words, step_x * pixel_words, gap_y * line, right,
+                    tile(
+                        pixels, top + column * step_x * channels, step_x * channels, gap_y * line, right,
                         panel * taps_y * depth * PANEL, added, panel * PANEL, scales, panel * PANEL, out,
                         (row * out_width + column) * filters + panel * PANEL, filters, depth, taps_y,
                         min(TILE_ROWS, out_width - column), min(PANEL, filters - panel * PANEL), low - zero,
@@ -255,7 +259,7 @@ def patch_convolution(
     x, offset, multiplier, right, out, left, edge, added, scales, images, height, width, channels, out_height,
     out_width, filters, taps_y, taps_x, step_y, step_x, pad_y, pad_x, gap_y, gap_x, groups, fill, zero, low, high, run,
     workers,
-    *, FLIP, GROUP, MASK, OFFSET, PANEL, TILE_ROWS,
+    *, FLIP, GROUP, MASK, OFFSET, PANEL, TILE_ROWS, tile,
 ):  # fmt: skip
     """As `plain_convolution`, for all others: patches are copied into rows of words.
 
@@ -304,7 +308,7 @@ def patch_convolution(
                 for panel in range(panels):
                     at, target = group * panels + panel, group * filters_each + panel * PANEL
                     for i in range(0, count, TILE_ROWS):
-                        byte_rows(
+                        tile(
                             left, left_at + i * words, words, 0, right, at * words * PANEL, added, at * PANEL, scales,
                             at * PANEL, out, (first + i) * filters + target, filters, words, 1,
                             min(TILE_ROWS, count - i), min(PANEL, filters_each - panel * PANEL), low - zero,
@@ -367,8 +371,8 @@ class ByteConvolution(Op):
             return Plan(out, bind.launcher(x.device, "plain_bytes_2d", source, signature, dtypes.float32, work), sizes)
         if _is_depthwise(x, weight, groups):
             return Plan(out, _depthwise(x, out, sizes, weight))
-        run, parts = _tiled(self.name, x, out, sizes, weight)
-        pack = _packer(weight, groups) if self.packs_weight else None
+        run, parts = _tiled(self.name, x, out, sizes, weight, self.packs_weight)
+        pack = _packer(weight, groups, packs_weight=True) if self.packs_weight else None
         return Plan(out, with_packed_weight(run, parts, x.device, pack))
 
     def prepack(self, arguments: tuple, attributes: tuple) -> Packing | None:
@@ -398,7 +402,7 @@ class PackByteFilters(Op):
 
     def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
         (weight,), (groups,) = arguments, attributes
-        run, sizes, count = _packer(weight, groups)
+        run, sizes, count = _packer(weight, groups, packs_weight=False)
         return Plan(layout((count,), dtypes.int32, weight.device), run, sizes)
 
 
@@ -406,19 +410,19 @@ def _is_depthwise(x: Layout, weight: Layout, groups: int) -> bool:
     return groups == x.shape[3] == weight.shape[0] and x.shape[3] > 1
 
 
-def _padded_filters(weight: Layout, groups: int) -> int:
-    panel = byte_tiles.shape().panel
+def _padded_filters(weight: Layout, groups: int, panel: int) -> int:
     return -(-weight.shape[0] // groups // panel) * panel * groups
 
 
-def _packer(weight: Layout, groups: int) -> tuple:
+def _packer(weight: Layout, groups: int, packs_weight: bool) -> tuple:
     """The launcher of `pack_filters`, its numbers, and the words that it fills."""
     group, (filters, taps_y, taps_x, depth) = byte_tiles.group(), weight.shape
-    constants = {"GROUP": group, "MASK": byte_tiles.number_mask(), "PANEL": byte_tiles.shape().panel}
+    panel = tile_shape(filters // groups, packs_weight).panel
+    constants = {"GROUP": group, "MASK": byte_tiles.number_mask(), "PANEL": panel}
     signature = bind.signature("int8", "int32", numbers=4)
     source = specialized(pack_filters, **constants)
     run = bind.launcher(weight.device, "pack_byte_filters", source, signature, dtypes.float32, weight.size // 4)
-    count = _padded_filters(weight, groups) * (taps_y * -(-taps_x * depth // group) + 1)
+    count = _padded_filters(weight, groups, panel) * (taps_y * -(-taps_x * depth // group) + 1)
     return run, (filters, taps_y, taps_x * depth, groups), count
 
 
@@ -461,28 +465,40 @@ def _depthwise_words(x: Layout, out: Layout, sizes: tuple, weight: Layout) -> ob
     return lambda *arrays: run(*arrays, *scratch(parts), *sizes, min(threads.get_num_threads(), lines))
 
 
-def _tiled(name: str, x: Layout, out: Layout, sizes: tuple, weight: Layout) -> tuple:
+def _rows_of_a_line(shape: byte_tiles.Shape, width: int) -> dict:
+    """The tile that computes the fewest pixels beyond a line of the result."""
+    few = byte_tiles.SMALL_IMAGE_ROWS
+    if for_all_sizes.get() or shape.rows <= few or -(-width // few) * few >= -(-width // shape.rows) * shape.rows:
+        return {}
+    return {"TILE_ROWS": few, "tile": byte_few_rows[shape.vectors]}
+
+
+def _tiled(name: str, x: Layout, out: Layout, sizes: tuple, weight: Layout, packs_weight: bool) -> tuple:
     """The launcher of `direct_convolution` or `patch_convolution`, and a function of its scratch memory."""
-    shape, group = byte_tiles.shape(), byte_tiles.group()
     (images, height, width, channels), (filters, taps_y, taps_x, depth), groups = x.shape, weight.shape, sizes[15]
+    shape, group = tile_shape(filters // groups, packs_weight), byte_tiles.group()
     pad_y, pad_x, gap_x = sizes[11], sizes[12], sizes[14]
     flipped = group == 4 and x.dtype is dtypes.int8
-    constants = {"TILE_ROWS": shape.rows, "PANEL": shape.panel, "GROUP": group, "MASK": byte_tiles.number_mask()}
-    constants |= {"FLIP": 0x80808080 if flipped else 0, "OFFSET": 128 if flipped else 0}
-    words, padded, word = taps_y * -(-taps_x * depth // group), _padded_filters(weight, groups), np.dtype("uint32")
+    constants = {"TILE_ROWS": shape.rows, "PANEL": shape.panel, "GROUP": group, "tile": byte_rows[shape.vectors]}
+    words, padded = taps_y * -(-taps_x * depth // group), _padded_filters(weight, groups, shape.panel)
     added_and_scales = (padded, np.dtype("int32")), (padded, np.dtype("float32"))
     work, pixels = out.size * words // 4, out.size // filters
     inputs = x, "int32", "float32", "int32", x
-    if groups == 1 and channels % group == 0 and (gap_x == 1 or taps_x == 1):
-        source = specialized(direct_convolution, **constants)
-        signature = bind.signature(*inputs, "uint32", "int32", "float32", numbers=len(sizes) + 1)
+    if groups == 1 and (gap_x == 1 or taps_x == 1):
+        part = byte_tiles.number_type()
+        constants |= _rows_of_a_line(shape, out.shape[2])
+        source = specialized(direct_convolution, FLIP=128 if flipped else 0, part=part, **constants)
+        signature = bind.signature(*inputs, part.name, "int32", "float32", numbers=len(sizes) + 1)
         run_direct = bind.launcher(x.device, f"{name}_direct", source, signature, dtypes.float32, work)
-        image_words = images * (height + 2 * pad_y) * (width + 2 * pad_x) * channels // group
+        padded_size = images * (height + 2 * pad_y) * (width + 2 * pad_x) * channels + group
 
         def launch_direct(*arrays: object) -> None:
             run_direct(*arrays, *sizes, min(threads.get_num_threads(), images * out.shape[1]))
 
-        return launch_direct, lambda: ((image_words, word), *added_and_scales)
+        return launch_direct, lambda: ((padded_size, part), *added_and_scales)
+    constants |= {"MASK": byte_tiles.number_mask()}
+    constants |= {"FLIP": 0x80808080 if flipped else 0, "OFFSET": 128 if flipped else 0}
+    word = np.dtype("uint32")
     source = specialized(patch_convolution, **constants)
     signature = bind.signature(*inputs, "uint32", x.dtype.name, "int32", "float32", numbers=len(sizes) + 2)
     run_patches = bind.launcher(x.device, f"{name}_patches", source, signature, dtypes.float32, work)

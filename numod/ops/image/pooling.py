@@ -59,7 +59,7 @@ class _Pool(Op):
 
     def check(self, arguments: tuple, attributes: tuple, sizes: dict) -> str | None:
         """See `Op.check`."""
-        return _size_error(sizes["s"], _with_spatial_sizes(sizes["s"], attributes[4]), attributes)
+        return size_error(sizes["s"], _with_spatial_sizes(sizes["s"], attributes[4]), attributes)
 
     def _plan(
         self,
@@ -146,7 +146,7 @@ def _with_spatial_sizes(shape: tuple, sizes: tuple) -> tuple[int, ...]:
     return (*shape[: -len(sizes)], *sizes)
 
 
-def _size_error(inner: tuple, outer: tuple, attributes: tuple) -> str | None:
+def size_error(inner: tuple, outer: tuple, attributes: tuple) -> str | None:
     """An error message if windows over the last sizes of `inner` do not give those of `outer`, or if one begins after
     the last element; else None.
     """
@@ -264,7 +264,7 @@ class PlaceGradient(_Pool):
         kind = dtypes.int32 if prod(attributes[4]) < 1 << 31 else dtypes.int64
         if arguments[1].dtype is not kind:
             return f"indices must be of {kind}, got {arguments[1].dtype}"
-        return _size_error(_with_spatial_sizes(sizes["s"], attributes[4]), sizes["s"], attributes)
+        return size_error(_with_spatial_sizes(sizes["s"], attributes[4]), sizes["s"], attributes)
 
     def further_limits(self, arguments: tuple, attributes: tuple, sizes: dict) -> dict[int, int | tuple[int, int]]:
         """See `Op.further_limits`."""
@@ -300,7 +300,7 @@ class AvgPool(_Pool):
     def check(self, arguments: tuple, attributes: tuple, sizes: dict) -> str | None:
         """See `Op.check`."""
         ends = sizes["s"], _with_spatial_sizes(sizes["s"], attributes[4])
-        return _size_error(*(reversed(ends) if self.backward else ends), attributes)
+        return size_error(*(reversed(ends) if self.backward else ends), attributes)
 
     def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
         (x,) = arguments

@@ -8,6 +8,8 @@ return the 32-bit sums are in `int8`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from ... import dtypes
@@ -93,8 +95,9 @@ def tiled_linear(
             for panel in range(int64(worker) * panels // workers, (int64(worker) + 1) * panels // workers):
                 for i in range(first, end, TILE_ROWS):
                     tile(
-                        left, i * words * GROUP, words, 0, packed, panel * words * PANEL, added, panel * PANEL, scales,
-                        panel * PANEL, out, i * columns + panel * PANEL, columns, words, 1, min(TILE_ROWS, end - i),
+                        left, i * words * GROUP, words * GROUP, 0, packed, panel * words * PANEL, added,
+                        panel * PANEL, scales, panel * PANEL, out, i * columns + panel * PANEL, columns,
+                        words, 1, min(TILE_ROWS, end - i),
                         min(PANEL, columns - panel * PANEL), low - zero, high - zero, zero,
                     )  # fmt: skip
 
@@ -185,9 +188,10 @@ def dynamic_tiles(
             for panel in range(int64(worker) * panels // workers, (int64(worker) + 1) * panels // workers):
                 for i in range(first, end, TILE_ROWS):
                     tile(
-                        left, i * words * GROUP, words, packed, panel * words * PANEL, added, panel * PANEL, scales,
-                        panel * PANEL, shifts, panel * PANEL, factors, i, out, i * columns + panel * PANEL, columns,
-                        words, min(TILE_ROWS, end - i), min(PANEL, columns - panel * PANEL),
+                        left, i * words * GROUP, words * GROUP, packed, panel * words * PANEL, added,
+                        panel * PANEL, scales, panel * PANEL, shifts, panel * PANEL, factors, i, out,
+                        i * columns + panel * PANEL,
+                        columns, words, min(TILE_ROWS, end - i), min(PANEL, columns - panel * PANEL),
                     )  # fmt: skip
 
 
@@ -198,27 +202,30 @@ class PackBytes(Op):
 
     def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
         (weight,) = arguments
-        run, sizes, count = packer(weight)
+        run, sizes, count = packer(weight, packs_weight=False)
         return Plan(layout((count,), dtypes.int32, weight.device), run, sizes)
 
 
 pack_bytes = PackBytes("pack_bytes")
 
 
-def packed_size(columns: int, inner: int) -> int:
-    """The number of words that `pack_bytes` fills."""
-    panel = byte_tiles.shape().panel
-    return -(-columns // panel) * panel * (-(-inner // byte_tiles.group()) + 1)
+def tile_shape(columns: int, packs_weight: bool) -> byte_tiles.Shape:
+    """The tile for a weight of so many rows: the widest if all sizes may change, which those of packed weights do not.
+
+    Packing and multiplying have to choose the same one.
+    """
+    return byte_tiles.shape(None if packs_weight and for_all_sizes.get() else columns)
 
 
-def packer(weight: Layout) -> tuple:
+def packer(weight: Layout, packs_weight: bool = True) -> tuple:
     """The launcher of `pack_bytes`, its numbers, and the words that it fills."""
-    constants = {"GROUP": byte_tiles.group(), "MASK": byte_tiles.number_mask(), "PANEL": byte_tiles.shape().panel}
+    (columns, inner), panel = weight.shape, tile_shape(weight.shape[0], packs_weight).panel
+    constants = {"GROUP": byte_tiles.group(), "MASK": byte_tiles.number_mask(), "PANEL": panel}
     signature, work = bind.signature("int8", "int32", numbers=2), max(weight.size, 1) // 4
     run = bind.launcher(
         weight.device, "pack_bytes", specialized(pack_panels, **constants), signature, dtypes.float32, work
     )
-    return run, weight.shape, packed_size(*weight.shape)
+    return run, weight.shape, -(-columns // panel) * panel * (-(-inner // byte_tiles.group()) + 1)
 
 
 class _ByteLayer(Op):
@@ -226,6 +233,8 @@ class _ByteLayer(Op):
 
     differentiable, packs_weight = False, True
     result: dtypes.dtype | None  # None: the dtype of x
+    tile: dict[int, Callable]  # the functions of tiles and of one row, by the vectors of a panel
+    tile_of_row: dict[int, Callable]
 
     def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
         x, weight, *rows = arguments[:4]
@@ -259,10 +268,14 @@ class _ByteLayer(Op):
 
         The kernel takes arrays of these types, then the scratch memory, `sizes`, the rows of a block, and the workers.
         """
-        shape, group, (columns, inner) = byte_tiles.shape(), byte_tiles.group(), weight.shape
+        group, (columns, inner) = byte_tiles.group(), weight.shape
+        shape = tile_shape(columns, self.packs_weight)
         rows, is_row = x.shape[0], x.shape[0] == 1 and not for_all_sizes.get()
         constants |= {"GROUP": group, "PANEL": shape.panel, "TILE_ROWS": 1 if is_row else shape.rows}
-        constants |= {"part": byte_tiles.number_type(), "tile": self.tile_of_row if is_row else self.tile}
+        constants |= {
+            "part": byte_tiles.number_type(),
+            "tile": (self.tile_of_row if is_row else self.tile)[shape.vectors],
+        }
         block = max(_CACHE // max(inner * 4 // group, 1) // shape.rows, 1) * shape.rows
         work = rows * columns * inner // 16
         signature = bind.signature(*types, *(dtype.name for _, dtype in scratch), numbers=len(sizes) + 2)
@@ -271,9 +284,10 @@ class _ByteLayer(Op):
         return lambda *arrays: run(*arrays, *sizes, block, min(threads.get_num_threads(), panels))
 
 
-def _word_rows(x: Layout, weight: Layout) -> tuple:
+def _word_rows(x: Layout, weight: Layout, packs_weight: bool) -> tuple:
     """The scratch memory of x as rows of words, and the number of padded columns."""
-    group, panel, (columns, inner) = byte_tiles.group(), byte_tiles.shape().panel, weight.shape
+    group, (columns, inner) = byte_tiles.group(), weight.shape
+    panel = tile_shape(columns, packs_weight).panel
     return (x.shape[0] * -(-inner // group) * group, byte_tiles.number_type()), -(-columns // panel) * panel
 
 
@@ -286,7 +300,7 @@ class ByteLinear(_ByteLayer):
 
     takes = "x[m k]:any weight[n k]:int8 offset[n]:int32 multiplier[n]:float32; zero=int low=int high=int"
     inputs, attributes = ("x", "weight", "offset", "multiplier"), ("zero", "low", "high")
-    result, tile, tile_of_row = None, staticmethod(byte_rows), staticmethod(byte_row)
+    result, tile, tile_of_row = None, byte_rows, byte_row
 
     def check(self, arguments: tuple, attributes: tuple, sizes: dict) -> str | None:
         """See `Op.check`."""
@@ -317,7 +331,7 @@ class ByteLinear(_ByteLayer):
 
     def tiles(self, x: Layout, weight: Layout, out: Layout, attributes: tuple) -> tuple:
         """See `_ByteLayer`."""
-        left, padded = _word_rows(x, weight)
+        left, padded = _word_rows(x, weight, self.packs_weight)
         scratch = left, (padded, np.dtype("int32")), (padded, np.dtype("float32"))
         flip = 128 if byte_tiles.group() == 4 and x.dtype is dtypes.int8 else 0
         sizes = *out.shape, weight.shape[1], *attributes
@@ -334,7 +348,7 @@ class DynamicLinear(_ByteLayer):
 
     takes = "x[m k]:float32 weight[n k]:int8 scale[n]:float32 bias[n]:float32; last=0..255"
     inputs, attributes = ("x", "weight", "scale", "bias"), ("last",)
-    result, tile, tile_of_row = dtypes.float32, staticmethod(byte_floats), staticmethod(byte_float_row)
+    result, tile, tile_of_row = dtypes.float32, byte_floats, byte_float_row
 
     def prepack(self, arguments: tuple, attributes: tuple) -> Packing | None:
         """Pack the weight."""
@@ -342,7 +356,12 @@ class DynamicLinear(_ByteLayer):
 
     def tiles(self, x: Layout, weight: Layout, out: Layout, attributes: tuple) -> tuple:
         """See `_ByteLayer`."""
-        (left, padded), rows, number, real = _word_rows(x, weight), x.shape[0], np.dtype("int32"), np.dtype("float32")
+        (left, padded), rows, number, real = (
+            _word_rows(x, weight, self.packs_weight),
+            x.shape[0],
+            np.dtype("int32"),
+            np.dtype("float32"),
+        )
         scratch = left, (padded, number), (padded, real), (padded, real), (rows, real), (2 * rows, number)
         types, sizes = (*["float32"] * 3, "int32", "float32"), (*out.shape, weight.shape[1], *attributes)
         shift = 128 if byte_tiles.group() == 4 else 0

@@ -22,6 +22,7 @@ from ..matmul.int8_linear import (
     ordered,
     pack_bytes,
     packer,
+    tile_shape,
     usable_scale,
     zero_point_of,
 )
@@ -96,7 +97,7 @@ def dynamic_steps(
         for panel in range(panels):
             for i in range(0, batch, TILE_ROWS):
                 tile(
-                    arrays.left, i * line, words, arrays.packed, panel * words * PANEL, arrays.added, panel * PANEL,
+                    arrays.left, i * line, line, arrays.packed, panel * words * PANEL, arrays.added, panel * PANEL,
                     arrays.scales, panel * PANEL, arrays.shifts, panel * PANEL, arrays.factors, i, arrays.product,
                     i * wide + panel * PANEL, wide, words, min(TILE_ROWS, batch - i), min(PANEL, wide - panel * PANEL),
                 )  # fmt: skip
@@ -144,7 +145,8 @@ class DynamicLayer(Op):
         layouts = dict(zip(self.inputs, arguments))
         x, weight, (batch, size) = layouts["x"], layouts["weight"], layouts["h0"].shape
         device, wide, (last, reverse) = single_device(self.name, list(arguments)), weight.shape[0], attributes
-        group, panel, is_row = byte_tiles.group(), byte_tiles.shape().panel, batch == 1
+        group, shape, is_row = byte_tiles.group(), tile_shape(wide, not self.packed), batch == 1
+        panel = shape.panel
         padded, real, number = -(-wide // panel) * panel, np.dtype("float32"), np.dtype("int32")
         part = byte_tiles.number_type()
         scratch = {
@@ -158,8 +160,8 @@ class DynamicLayer(Op):
         kinds |= {name: dtype.name for name, (_, dtype) in scratch.items()}
         source = specialized(
             dynamic_steps, arrays=arrays, COUNT=self.gates, GROUP=group, HAS_CELL=self.has_cell, PANEL=panel,
-            TILE_ROWS=1 if is_row else byte_tiles.shape().rows, part=part,
-            tile=byte_float_row if is_row else byte_floats,
+            TILE_ROWS=1 if is_row else shape.rows, part=part,
+            tile=(byte_float_row if is_row else byte_floats)[shape.vectors],
             load_cell=lstm_load if self.has_cell else do_nothing,
             step_of_cell=lstm_step if self.has_cell else gru_step,
         )  # fmt: skip

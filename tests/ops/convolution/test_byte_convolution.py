@@ -20,6 +20,9 @@ CASES = {  # images (N, H, W, C), filters (O, KH, KW), stride, padding, dilation
     "depthwise, one register": ((1, 5, 5, 64), (64, 3, 3), (1, 2), (1, 1), (2, 1), 64),
     "groups": ((2, 6, 6, 8), (12, 3, 3), (1, 2), (1, 1), (1, 1), 4),
     "line": ((1, 1, 30, 5), (7, 1, 3), (1, 2), (0, 1), (1, 1), 1),
+    "panels of two vectors": ((1, 6, 9, 7), (30, 2, 3), (1, 2), (0, 1), (2, 1), 1),
+    "a line of one word": ((2, 4, 5, 2), (6, 3, 1), (1, 1), (1, 1), (1, 1), 1),
+    "many rows of few filters": ((1, 3, 40, 3), (17, 3, 5), (1, 1), (1, 2), (1, 1), 1),
     "one channel": ((1, 5, 5, 1), (1, 5, 5), (1, 1), (2, 2), (1, 1), 1),
 }
 
@@ -72,9 +75,9 @@ def test_integers_are_exact(name, dtype):
 def test_words_of_two_numbers(monkeypatch):
     """Processors without VNNI multiply 16-bit numbers."""
     monkeypatch.setattr(byte_tiles, "products", lambda: byte_tiles.PAIRS)
-    a, b, out = np.array([0xFFFF0003], "uint32"), np.zeros(byte_tiles.shape().panel, "uint32"), np.zeros(1, "int64")
+    a, b, out = np.array([0xFFFF0003], "uint32"), np.zeros(byte_tiles.shape(1).panel, "uint32"), np.zeros(1, "int64")
     b[0] = 0x0002FFFB  # 3 * -5 + -1 * 2
-    primitives.byte_rows(a, 0, 1, 0, b, 0, [7], 0, [0.5], 0, out, 0, 1, 1, 1, 1, 1, -100, 100, 20)
+    primitives.byte_rows[1](a, 0, 1, 0, b, 0, [7], 0, [0.5], 0, out, 0, 1, 1, 1, 1, 1, -100, 100, 20)
     assert out[0] == 15
 
 

@@ -19,7 +19,7 @@ def byte_tile(a, a_at, a_row, b, b_at, b_step, c, c_at, c_row, depth):
             c[c_at + i * c_row + j] = sum(_dot_of_words(*pair) for pair in words)
 
 
-def _byte_rows(name):
+def _byte_rows(name, vectors):
     def byte_rows(
         a, a_at, a_row, a_segment, b, b_at, added, added_at, scales, scales_at, out, out_at, out_row, depth, segments,
         valid, columns, least, most, zero,
@@ -29,19 +29,26 @@ def _byte_rows(name):
             for j in range(columns):
                 total = int(added[added_at + j])
                 for k in range(segments * depth):
-                    word = i * a_row + k // depth * a_segment + k % depth
-                    total += _word_product(a, a_at, word, b[b_at + k * byte_tiles.shape().panel + j])
+                    start = a_at + i * a_row + k // depth * a_segment
+                    total += _word_product(a, start, k % depth, b[b_at + k * _panel(vectors) + j])
                 value = np.float32(total) * np.float32(scales[scales_at + j])
                 out[out_at + i * out_row + j] = int(np.rint(min(max(value, least), most))) + zero
 
-    byte_rows.__name__ = name
+    byte_rows.__name__ = f"{name}{vectors}"
     return emitted(byte_rows)
 
 
-byte_rows, byte_row = map(_byte_rows, ("byte_rows", "byte_row"))
+def _panel(vectors):
+    return vectors * host().width // 4
 
 
-def _byte_floats(name):
+# for panels of 1 to 4 vectors
+byte_rows, byte_few_rows, byte_row = (
+    {n: _byte_rows(name, n) for n in range(1, 5)} for name in ("byte_rows", "byte_few_rows", "byte_row")
+)
+
+
+def _byte_floats(name, vectors):
     def byte_floats(
         a, a_at, a_row, b, b_at, added, added_at, scales, scales_at, shifts, shifts_at, factors, factors_at, out,
         out_at, out_row, depth, valid, columns,
@@ -51,15 +58,17 @@ def _byte_floats(name):
             for j in range(columns):
                 total = int(added[added_at + j])
                 for k in range(depth):
-                    total += _word_product(a, a_at, i * a_row + k, b[b_at + k * byte_tiles.shape().panel + j])
+                    total += _word_product(a, a_at + i * a_row, k, b[b_at + k * _panel(vectors) + j])
                 scale = np.float32(scales[scales_at + j]) * np.float32(factors[factors_at + i])
                 out[out_at + i * out_row + j] = np.float32(total) * scale + shifts[shifts_at + j]
 
-    byte_floats.__name__ = name
+    byte_floats.__name__ = f"{name}{vectors}"
     return emitted(byte_floats)
 
 
-byte_floats, byte_float_row = map(_byte_floats, ("byte_floats", "byte_float_row"))
+byte_floats, byte_float_row = (
+    {n: _byte_floats(name, n) for n in range(1, 5)} for name in ("byte_floats", "byte_float_row")
+)
 
 
 def _limb_dots(bits):
