@@ -6,15 +6,18 @@ Shape and dtype are in `layout`.
 from __future__ import annotations
 
 from ctypes import addressof, c_char
+from sys import getrefcount
 
 
 class Storage:
     """`data` is a one-dimensional buffer of the back end (a NumPy array on the CPU); `version` grows with every
-    in-place write.
+    in-place write. `stamp`, where it is set, numbers the last write through a tensor's `.data`.
     """
 
-    __slots__ = ("data", "version", "__weakref__")
+    __slots__ = ("data", "version", "stamp", "__weakref__")
     foreign = False  # whether the memory came from another library, so that another storage may overlap it
+    lent = False  # whether other objects may refer to the memory, and write to it without counting
+    watched = False  # whether values derived from the memory are cached, so that lending it has to be counted
 
     def __init__(self, data: object) -> None:
         self.data = data
@@ -49,18 +52,32 @@ def share_memory(x: object, y: object) -> bool:
     return start < other + y.size * y.dtype.itemsize and other < start + x.size * x.dtype.itemsize
 
 
-class ForeignStorage(Storage):
-    """Memory from another library; another storage may overlap it."""
+class WatchedStorage(Storage):
+    """Memory from which cached values were derived."""
 
     __slots__ = ()
-    foreign = True
+    watched = True
+
+
+class LentStorage(Storage):
+    """Memory over which a NumPy array was made."""
+
+    __slots__ = ()
+    lent = True
+
+
+class ForeignStorage(Storage):
+    """Memory from another library, or that other processes share; another storage may overlap it."""
+
+    __slots__ = ()
+    foreign = lent = True
 
 
 class SharedStorage(Storage):
     """Another storage's memory as another dtype, with the same version counter."""
 
     __slots__ = ("owner",)
-    foreign = True
+    foreign = lent = True
 
     def __init__(self, data: object, owner: Storage) -> None:
         self.data, self.owner = data, owner
@@ -74,13 +91,52 @@ class SharedStorage(Storage):
     def version(self, count: int) -> None:
         self.owner.version = count
 
+    @property
+    def stamp(self) -> int:  # type: ignore[override]
+        """The number of the last write through `.data`, as any dtype."""
+        return self.owner.stamp
+
+    @stamp.setter
+    def stamp(self, number: int) -> None:
+        self.owner.stamp = number
+
 
 def read_as(memory: Storage, dtype: object) -> SharedStorage:
     """A storage's memory as elements of another NumPy dtype; an incomplete last element is left out."""
     data, itemsize = memory.data, memory.data.dtype.itemsize
-    if type(memory) is Storage:
-        memory.__class__ = ForeignStorage  # the new storage overlaps it
+    share(memory)  # the new storage overlaps it
     return SharedStorage(
         data[: data.size * itemsize // dtype.itemsize * dtype.itemsize // itemsize].view(dtype),
         getattr(memory, "owner", memory),
     )
+
+
+_CHANGEABLE = Storage, WatchedStorage, LentStorage  # classes of one layout, which are states of a storage
+
+
+def share(memory: Storage) -> None:
+    """Note that others may write to a storage's memory from now on."""
+    if type(memory) in _CHANGEABLE:
+        memory.__class__ = ForeignStorage
+
+
+def watch(memory: Storage) -> None:
+    """Note that cached values are derived from a storage's memory."""
+    if type(memory) is Storage:
+        memory.__class__ = WatchedStorage
+
+
+def is_returned(memory: Storage) -> bool:
+    """Whether no other object, such as a NumPy array, refers any longer to the lent memory of a storage on the CPU.
+
+    Memory that NumPy does not own was lent by another library or a process, which does not say when it returns it.
+    """
+    data = memory.data
+    root = data.base
+    is_array = type(root) is type(data)
+    if type(memory) is not LentStorage and (
+        type(memory) is not ForeignStorage or (root.base if is_array else root) is not None
+    ):
+        return False
+    # the storage or `data`, the variable here, the argument
+    return getrefcount(data) == 3 and not (is_array and getrefcount(root) > 3)

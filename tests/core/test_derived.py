@@ -1,6 +1,7 @@
 """Values derived from the data of tensors: every write is seen, in eager mode and by compiled functions."""
 
 import copy
+import os
 
 import numpy as np
 import pytest
@@ -43,12 +44,90 @@ def test_a_tensor_keeps_few_values_and_does_not_pass_them_on():
     assert copy.deepcopy(x)._derived is None and x.detach()._derived is None
 
 
-def test_memory_of_other_libraries_is_read_each_time():
+def test_writes_through_data_of_other_tensors_make_nothing_anew():
+    x, other, calls = torch.ones(3), torch.ones(3), []
+    for _ in range(3):
+        derived(x, "sum", lambda: calls.append(None))
+        other.data.fill_(2)
+        other.data.view(-1)[0].fill_(4)
+    assert len(calls) == 1
+
+
+BORROWERS = {
+    "numpy": lambda x: x.numpy(),
+    "a view of numpy's": lambda x: x.numpy()[1:].reshape(-1),
+    "asarray": np.asarray,
+    "dlpack": np.from_dlpack,
+    "memoryview": lambda x: memoryview(x.numpy()),
+    "from_numpy": lambda x: torch.from_numpy(x.numpy()),
+    "from_dlpack": lambda x: torch.from_dlpack(np.from_dlpack(x)),
+    "another dtype": lambda x: x.view(torch.int32).view(torch.float32),
+    "numpy of a view": lambda x: x[:2].numpy(),
+    "storage": lambda x: x.storage(),
+}
+
+
+@pytest.mark.parametrize("is_early", [True, False])
+@pytest.mark.parametrize("borrow", BORROWERS.values(), ids=BORROWERS)
+def test_writes_to_lent_memory_are_seen(borrow, is_early):
+    x, calls = torch.ones(3), []
+
+    def value():
+        return derived(x, "sum", lambda: calls.append(None) or x.sum().item())
+
+    early = borrow(x) if is_early else None
+    assert value() == 3
+    borrower = borrow(x)
+    for number in (5, 6, 7):
+        assert value() == value()
+        borrower[0] = float(number)
+        assert value() == value() == number + (x.sum().item() - number)
+    count = len(calls)
+    assert value() and len(calls) == count  # unchanged memory is compared, not computed from again
+    del borrower, early
+    value(), value()
+    assert len(calls) <= count + 1
+    x.fill_(4)
+    assert value() == 12
+
+
+@pytest.mark.parametrize("borrow", [lambda x: x.numpy(), np.from_dlpack])
+def test_memory_is_returned_with_the_last_array(borrow):
+    x = torch.ones(3)
+    derived(x, "sum", lambda: x.sum().item())
+    array = borrow(x)
+    derived(x, "sum", lambda: x.sum().item())
+    assert x._storage.lent
+    array[0] = 5
+    del array
+    assert derived(x, "sum", lambda: x.sum().item()) == 7 and not x._storage.lent
+
+
+def test_memory_of_other_libraries_is_compared_each_time():
     array = np.ones(3)
     x = torch.from_numpy(array)
-    assert derived(x, "sum", lambda: x.sum().item()) == 3
+    calls = []
+    assert [derived(x, "sum", lambda: calls.append(None) or x.sum().item()) for _ in range(3)] == [3] * 3
     array[:] = 2
-    assert derived(x, "sum", lambda: x.sum().item()) == 6
+    assert [derived(x, "sum", lambda: calls.append(None) or x.sum().item()) for _ in range(3)] == [6] * 3
+    assert len(calls) == 2
+    del array
+    derived(x, "sum", lambda: x.sum().item())
+    assert not x._storage.lent
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_writes_of_other_processes_to_shared_memory_are_seen():
+    x = torch.ones(3).share_memory_()
+    assert derived(x, "sum", lambda: x.sum().item()) == 3
+    with pytest.raises(RuntimeError, match="not resizable"):
+        x.resize_(5)
+    process = os.fork()
+    if not process:
+        x.fill_(5)
+        os._exit(0)
+    os.waitpid(process, 0)
+    assert derived(x, "sum", lambda: x.sum().item()) == 15
 
 
 class AfterQuantize(nn.Module):
@@ -107,6 +186,11 @@ LAYERS = [linear, convolution, transposed_convolution, dynamic_linear, dynamic_l
 CHANGES = {
     "integers": lambda weight, bias: getattr(weight, "_integers", weight).fill_(7),
     "integers through data": lambda weight, bias: getattr(weight, "_integers", weight).data.fill_(7),
+    "integers through NumPy": lambda weight, bias: getattr(weight, "_integers", weight).numpy().fill(7),
+    "integers through DLPack": lambda weight, bias: torch.from_dlpack(
+        np.from_dlpack(getattr(weight, "_integers", weight))
+    ).fill_(7),
+    "scales through NumPy": lambda weight, bias: scale_of(weight).numpy().__imul__(3),
     "scales": lambda weight, bias: scale_of(weight).mul_(3),
     "scales through data": lambda weight, bias: scale_of(weight).data.mul_(3),
     "bias": lambda weight, bias: bias.add_(2),

@@ -21,6 +21,7 @@ from ...device.device import Device
 from ...device.layout import layout
 from ...device.storage import ForeignStorage
 from ...dtypes import dtype as DType
+from ..derived import lend
 from ..listeners import notify_created
 from ..tensor import Tensor, wrap
 
@@ -120,7 +121,8 @@ def _capsule(self: Tensor) -> object:
     )
     managed = _Managed(described, None, ctypes.cast(_delete, c_void_p))
     address = ctypes.addressof(managed)
-    _exported[address] = managed, sizes, steps, self
+    _exported[address] = managed, sizes, steps, self, self._storage.data  # the memory is lent as long as this lives
+    lend(self._storage)
     return _new_capsule(address, b"dltensor", ctypes.cast(_forget, c_void_p))
 
 
@@ -147,6 +149,7 @@ def cuda_array_interface(self: Tensor) -> dict[str, Any]:
         raise TypeError(f"__cuda_array_interface__ has no {self.dtype}; convert with .float() first, or use DLPack")
     steps = None if self._layout.dense else tuple(step * self.dtype.itemsize for step in self._layout.strides)
     address = self.data_ptr() if self.numel() else 0
+    lend(self._storage)
     return {
         "shape": tuple(self.shape),
         "typestr": self.dtype.numpy.str,

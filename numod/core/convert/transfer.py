@@ -12,12 +12,14 @@ import numpy as np
 from ...device import Storage
 from ...device.device import Device
 from ...device.layout import layout
+from ...device.storage import share
 from ...dtypes import dtype as DType
 from ...ops import table
 from ...ops.op import Op
 from ...ops.view import View
 from .. import changes
 from ..apply import apply, state
+from ..derived import lend
 from ..listeners import active_listeners, listeners
 from ..create.creation import empty
 from ..extensions import extensions
@@ -86,7 +88,12 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
             f"Got unsupported ScalarType {layout_.dtype.short}: NumPy has no such dtype; convert with .float() first"
         )
     later = _read_later(self, "numpy") if listeners else None
-    return _values(self) if later is None else later
+    if later is not None:
+        return later
+    array = _values(self)
+    if not self._storage.lent:  # after the array was made, since it ends when no array is left
+        lend(self._storage)
+    return array
 
 
 def _values(self: Tensor) -> np.ndarray:
@@ -306,6 +313,7 @@ def share_memory_(self: Tensor) -> Tensor:
         pages = np.frombuffer(mmap(-1, max(data.nbytes, 1)), data.dtype, data.size)
         pages[...] = data
         self._storage.data = pages
+        share(self._storage)
         changes.note()
     return self
 

@@ -16,6 +16,7 @@ from ...autograd.engine import grad_up_to
 from ...autograd.tape import Node, edge_to, freed_error, hooks_of, inference_error, modified_error
 from ...core.apply import state
 from ...core.create.creation import zeros
+from ...core.derived import written_since
 from ...core.tensor import DataVersionCounter, Tensor
 from . import memory_plan
 from ..values.lazy_scalar import ScalarExpression, compute
@@ -158,7 +159,7 @@ class CompiledNode(Node):
             else memory_of[buffer]
             for buffer in (*executable.saved, *executable.forward_only)
         ]
-        self.versions, self.data_writes = [storage.version for storage in self.storages], DataVersionCounter.total
+        self.versions, self.data_writes = [storage.version for storage in self.storages], DataVersionCounter.last
 
     def attach(self, tensor: Tensor, output: int) -> None:
         """Make this node the history of a result."""
@@ -234,7 +235,7 @@ class CompiledNode(Node):
             or executable.program.gradients
         )
         unchanged = (
-            DataVersionCounter.total == self.data_writes
+            not written_since(self.storages, self.data_writes)
             and [storage.version for storage in self.storages] == self.versions
         )
         with enable_grad():

@@ -200,8 +200,8 @@ class FastPath(ResultLines):
     def _frozen_is_current(self, frozen: Frozen) -> str:
         """The condition that a frozen value's sources have not been written to."""
         versions = "".join(f"{self._name(storage, 'storage')}.version + " for storage in frozen.storages)
-        data_writes = self._name(DataVersionCounter, "data_writes")
-        return f"{versions}{data_writes}.total == {self._name(frozen, 'frozen')}.computed_at"
+        data_writes, name = self._name(DataVersionCounter, "data_writes"), self._name(frozen, "frozen")
+        return f"({versions}{data_writes}.last == {name}.computed_at or {name}.is_current())"
 
     def _unchanged(self, k: int) -> str:
         """The condition that an optimizer's settings are unchanged since the last call, or that their guard holds."""

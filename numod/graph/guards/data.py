@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...core.derived import memory_of
+from ...core.derived import memory_of, settle
 from ...core.tensor import DataVersionCounter, Tensor
 from .guard import Guard
 
@@ -14,20 +14,21 @@ class _Numbers:
 
     def __init__(self, tensors: Sequence[Tensor]) -> None:
         self.tensors, self.numbers = tuple(tensors), self._numbers(tensors)
-        self.count = self._count()
+        self.are_same()
 
     @staticmethod
     def _numbers(tensors: Sequence[Tensor]) -> list[bytes]:
         return [memory_of(tensor).tobytes() for tensor in tensors]  # NaN equals NaN
 
     def _count(self) -> int:
-        return DataVersionCounter.total + sum(tensor._storage.version for tensor in self.tensors)
+        return DataVersionCounter.last + sum(tensor._storage.version for tensor in self.tensors)
 
     def are_same(self) -> bool:
         """Whether the tensors still hold these numbers."""
-        count = self._count()
+        count, storages = self._count(), [tensor._storage for tensor in self.tensors]
+        settle(storages)
         is_same = self._numbers(self.tensors) == self.numbers
-        self.count = count if is_same else -1
+        self.count = count if is_same and not any(storage.lent for storage in storages) else -1
         return is_same
 
 
@@ -37,7 +38,7 @@ def same_data(tensors: Sequence[Tensor]) -> Guard:
     count, places = len(tensors), range(len(tensors))
     same = " and ".join([f"{{{k}}}._storage is {{{count + k}}}" for k in places])
     versions = " + ".join([f"{{{count + k}}}.version" for k in places])
-    unwritten = f"{same} and {versions} + {{{2 * count}}}.total == {{{2 * count + 1}}}.count"
+    unwritten = f"{same} and {versions} + {{{2 * count}}}.last == {{{2 * count + 1}}}.count"
     text = f"({unwritten} or {{{2 * count + 1}}}.are_same())"
     objects = (*tensors, *storages, DataVersionCounter, numbers)
     return Guard("the number that a layer reads from a tensor", text, objects)

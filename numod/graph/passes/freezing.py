@@ -15,6 +15,7 @@ from threading import Lock
 
 from ... import dtypes
 from ...autograd import inference_mode, no_grad
+from ...core.derived import lent_bytes, settle
 from ...core.tensor import DataVersionCounter, Tensor
 from ...ops import table
 from ...ops.convolution.convolution import convolution
@@ -35,21 +36,44 @@ class Frozen:
     def __init__(self, program: Program) -> None:
         self.program, self.lock = program, Lock()
         self.storages = list(dict.fromkeys(value._storage for value in program.held.values()))
-        self.computed_at, self.tensor = self.versions(), self._computed()
+        settle(self.storages)
+        self.computed_at, self.lent = self.versions(), lent_bytes(self.storages)
+        self.state, self.tensor = self._state(), self._computed()
+        self._note_compared(self.computed_at)
 
     def versions(self) -> int:
-        """The number of writes to held tensors, plus all writes through `.data`, which are not counted per tensor."""
-        return sum([storage.version for storage in self.storages]) + DataVersionCounter.total
+        """A number that changes with every write to held tensors, and with writes to others through `.data`."""
+        return sum([storage.version for storage in self.storages]) + DataVersionCounter.last
+
+    def _state(self) -> tuple[int, ...]:
+        """What changes with every counted write to held tensors only."""
+        return tuple(
+            [number for storage in self.storages for number in (storage.version, getattr(storage, "stamp", 0))]
+        )
+
+    def _note_compared(self, versions: int) -> None:
+        """Remember the versions at which the value was current, unless each call has to compare the memory."""
+        self.computed_at = versions if self.lent is None else -1
+
+    def is_current(self) -> bool:
+        """Whether no held tensor was written to. Writes through `.data` and NumPy may have been to others."""
+        versions = self.versions()
+        settle(self.storages)
+        if self.state != self._state() or self.lent != lent_bytes(self.storages):
+            return False
+        self._note_compared(versions)
+        return True
 
     def refresh(self) -> None:
         """Compute the value again if a held tensor was written to."""
-        if self.versions() == self.computed_at:
+        if self.versions() == self.computed_at or self.is_current():
             return
         with self.lock, inference_mode(False), no_grad():
-            versions = self.versions()
-            if versions != self.computed_at:
+            if not self.is_current():
+                versions, state, lent = self.versions(), self._state(), lent_bytes(self.storages)
                 self.tensor.copy_(self._computed())
-                self.computed_at = versions
+                self.state, self.lent = state, lent
+                self._note_compared(versions)
 
     def _computed(self) -> Tensor:
         with inference_mode(False):

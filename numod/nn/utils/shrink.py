@@ -47,7 +47,7 @@ _MAXIMA = (
 _AVERAGES = pooling.AvgPool1d, pooling.AvgPool2d, pooling.AvgPool3d
 _LAYERS = linear.Linear, *_CONVOLUTIONS
 _KNOWN = (
-    *_LAYERS, linear.Flatten, *_NORMS, *_ELEMENTWISE, *_UNCHANGED, *_MAXIMA, *_AVERAGES,
+    *_LAYERS, linear.Flatten, *_NORMS, *_ELEMENTWISE, activation.PReLU, *_UNCHANGED, *_MAXIMA, *_AVERAGES,
 )  # fmt: skip
 _PLAIN = type(None), bool, int, float, complex, str  # results that hold no tensor
 
@@ -145,7 +145,7 @@ class _Channels:
         self.removed: list[int] = removed[: self.count - 1]  # a layer keeps at least one channel
         bias = rows.new_zeros(self.count) if layer.bias is None else layer.bias
         self.values = bias[self.removed]
-        self.norms: list[Module] = []
+        self.followers: list[Module] = []  # layers with a weight for each channel, which are cut as well
         self.repeats = 1  # features of each channel after it was flattened
         self.axis = (
             result.ndim - 1 if type(layer) is linear.Linear else 1 - (result.ndim < layer.weight.ndim)
@@ -168,8 +168,12 @@ class _Channels:
             values = (self.values - module.running_mean[self.removed]) * factor
             is_affine = module.weight is not None
             self.values = values * module.weight[self.removed] + module.bias[self.removed] if is_affine else values
-            self.norms.append(module)
+            self.followers.append(module)
             return True
+        if kind is activation.PReLU:
+            return self._pass_slopes(module)
+        if kind in _CONVOLUTIONS:
+            return self._pass_depthwise(module, source)
         if kind is linear.Flatten:
             return self._flatten(source, result)
         is_spatial = self.axis == 1 and source.ndim > 2 and len(node.results) == 1 and result.ndim == source.ndim
@@ -179,6 +183,26 @@ class _Channels:
             padding = module.padding if isinstance(module.padding, tuple) else (module.padding,)
             return is_spatial and not any(padding) and getattr(module, "divisor_override", None) is None
         return False
+
+    def _pass_slopes(self, module: Module) -> bool:
+        slopes = module.weight
+        if len(slopes) > 1:
+            if self.axis != 1 or self.repeats > 1:
+                return False
+            self.followers.append(module)
+            slopes = slopes[self.removed]
+        self.values = self.values.where(self.values > 0, self.values * slopes)
+        return True
+
+    def _pass_depthwise(self, module: Module, source: Tensor) -> bool:
+        """Follow the channels through a depthwise convolution with one filter for each."""
+        if not (self.count == module.groups == module.out_channels and self._meets(module, source)):
+            return False
+        self.values = self.values * module.weight[self.removed].flatten(1).sum(1)
+        if module.bias is not None:
+            self.values = self.values + module.bias[self.removed]
+        self.followers.append(module)
+        return True
 
     def _pass_op(self, node: _Node, source: Tensor) -> bool:
         tensors = [input for input in node.inputs if isinstance(input, Tensor)]
@@ -203,7 +227,11 @@ class _Channels:
         kind = type(layer)
         if kind is linear.Linear:
             return bool(self.removed) and self.axis == source.ndim - 1
-        if kind not in _CONVOLUTIONS or layer.groups > 1 or self.repeats > 1 or source.ndim != layer.weight.ndim:
+        return kind in _CONVOLUTIONS and layer.groups == 1 and self._meets(layer, source)
+
+    def _meets(self, layer: Module, source: Tensor) -> bool:
+        """Restrict the channels to those that stay constant before this convolution; False if there are none."""
+        if self.repeats > 1 or source.ndim != layer.weight.ndim:
             return False
         is_padded = isinstance(layer.padding, str) or any(layer.padding)
         if is_padded and layer.padding_mode == "zeros":  # beside the border the channel is not constant
@@ -227,14 +255,24 @@ class _Channels:
         _set(self.layer, "weight", self.layer.weight[remaining])
         if self.layer.bias is not None:
             _set(self.layer, "bias", self.layer.bias[remaining])
-        for norm in self.norms:
-            norm.num_features = len(remaining)
-            norm.running_mean, norm.running_var = norm.running_mean[remaining], norm.running_var[remaining]
-            if norm.weight is not None:
-                _set(norm, "weight", norm.weight[remaining])
-                _set(norm, "bias", norm.bias[remaining])
+        for follower in self.followers:
+            _select(follower, remaining)
         setattr(self.layer, "out_features" if type(self.layer) is linear.Linear else "out_channels", len(remaining))
         setattr(layer, "in_features" if type(layer) is linear.Linear else "in_channels", len(columns))
+
+
+def _select(module: Module, channels: list[int]) -> None:
+    """Cut a layer with a weight for each channel down to some of them."""
+    for name in ("weight", "bias"):
+        if getattr(module, name, None) is not None:
+            _set(module, name, getattr(module, name)[channels])
+    if type(module) in _NORMS:
+        module.num_features = len(channels)
+        module.running_mean, module.running_var = module.running_mean[channels], module.running_var[channels]
+    elif type(module) is activation.PReLU:
+        module.num_parameters = len(channels)
+    else:
+        module.in_channels = module.out_channels = module.groups = len(channels)
 
 
 def _set(module: Module, name: str, value: Tensor) -> None:
@@ -244,10 +282,10 @@ def _set(module: Module, name: str, value: Tensor) -> None:
 
 
 def _fixed(model: Module, recorder: _Recorder) -> set[int]:
-    """Ids of modules that stay as they are: called more than once, with a parameter that others use, or with a weight
-    that is computed, as by `weight_norm`.
+    """Ids of modules that stay as they are: with a state and called more than once, with a parameter that others use,
+    or with a weight that is computed, as by `weight_norm`.
     """
-    calls = Counter(id(node.module) for node in recorder.nodes if node.module is not None)
+    calls = Counter(id(node.module) for node in recorder.nodes if node.module is not None and _has_state(node.module))
     fixed = {module for module, count in calls.items() if count > 1}
     shared = Counter(id(parameter._storage) for _, parameter in model.named_parameters(remove_duplicate=False))
     for module in model.modules():
@@ -256,6 +294,11 @@ def _fixed(model: Module, recorder: _Recorder) -> set[int]:
         if is_computed or any(shared[storage] > 1 or storage in recorder.read_storages for storage in storages):
             fixed.add(id(module))
     return fixed
+
+
+def _has_state(module: Module) -> bool:
+    """Whether a module has parameters or buffers; one without may be called at several places, as a model's ReLU."""
+    return any(True for _ in module.parameters()) or any(True for _ in module.buffers())
 
 
 def shrink(model: Module, example: Any) -> Module:
@@ -287,7 +330,7 @@ def _cut_after(node: _Node, fixed: set[int], written: set[int]) -> None:
         user, source = node.users[0], node.results[0]
         if user is None or id(user.module) in fixed:
             return
-        if type(user.module) in _LAYERS:
+        if type(user.module) in _LAYERS and getattr(user.module, "groups", 1) == 1:
             if channels.arrive(user.module, source):
                 channels.cut(user.module)
             return

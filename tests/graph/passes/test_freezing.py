@@ -13,6 +13,7 @@ import pytest
 import numod
 from numod import nn
 from numod.graph import verify
+from numod.graph.passes.freezing import Frozen
 from numod.nn import functional as F
 from numod.serialization.program import save_program
 
@@ -148,15 +149,38 @@ def test_results_follow_the_weights(number: int, linked: bool) -> None:
     assert number == 8 or not numod.allclose(frozen(x), before)
 
 
-def test_writes_past_numod_go_unseen() -> None:
-    """The example in the documentation."""
+@pytest.mark.parametrize("linked", [True, False])
+@pytest.mark.parametrize("early", [True, False])
+def test_writes_through_numpy_are_seen(linked: bool, early: bool) -> None:
     layer = nn.Linear(40, 300)  # so wide that its weight is packed, with registers of 256 bits as well
-    frozen, x = freeze(layer), numod.randn(33, 40)
-    before = frozen(x).clone()
-    layer.weight.detach().numpy()[...] = 0
-    assert numod.equal(frozen(x), before)
-    layer.weight.add_(0)
+    array = layer.weight.detach().numpy() if early else None
+    frozen, x = freeze(layer, linked), numod.randn(33, 40)
     same(layer, frozen, x)
+    array = layer.weight.detach().numpy()
+    for number in (0, 2, 3):
+        array[3:5] = number
+        same(layer, frozen, x)
+    same(layer, frozen, x)
+    del array
+    layer.weight.detach().numpy()[...] = 1
+    same(layer, frozen, x)
+    layer.weight.fill_(2)
+    same(layer, frozen, x)
+
+
+def test_writes_through_data_of_other_tensors_compute_nothing_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    layer, other, runs = nn.Linear(40, 300), numod.ones(3), []
+    frozen, x = freeze(layer), numod.randn(33, 40)
+    same(layer, frozen, x)
+    computed = Frozen._computed
+    monkeypatch.setattr(Frozen, "_computed", lambda value: runs.append(value) or computed(value))
+    for _ in range(3):
+        frozen(x)
+        other.data.add_(1)
+    assert not runs
+    layer.weight.data.add_(1)
+    same(layer, frozen, x)
+    assert len(runs) == 1
 
 
 def test_tied_weights_are_packed_once() -> None:

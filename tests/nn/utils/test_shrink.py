@@ -140,8 +140,8 @@ def test_a_layer_of_zeros_keeps_a_channel():
 
 
 def test_grouped_convolutions_and_sequences_stay():
-    model = nn.Sequential(nn.Conv1d(4, 4, 1), nn.Conv1d(4, 4, 3, groups=4), nn.Conv1d(4, 2, 1)).eval()
-    same(pruned(model, ["0", "1"]), torch.randn(2, 4, 8), _0=(4, 4, 1), _1=(4, 1, 3))
+    model = nn.Sequential(nn.Conv1d(4, 4, 1), nn.Conv1d(4, 4, 3, groups=2), nn.Conv1d(4, 2, 1)).eval()
+    same(pruned(model, ["0", "1"]), torch.randn(2, 4, 8), _0=(4, 4, 1), _1=(4, 2, 3))
 
 
 def biased(*layers, channels=(1, 3)):
@@ -224,3 +224,43 @@ def test_errors():
 
     with pytest.raises(RuntimeError, match="computes other outputs"):
         prune.shrink(Random().eval(), torch.ones(3, 2))
+
+
+class SharedActivation(nn.Module):
+    """As the blocks of ResNets: one ReLU, called at several places."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem, self.conv1 = nn.Conv2d(3, 6, 3), nn.Conv2d(6, 8, 3, padding=1, bias=False)
+        self.bn, self.conv2, self.relu = nn.BatchNorm2d(8), nn.Conv2d(8, 6, 3), nn.ReLU(inplace=True)
+        self.out = nn.Conv2d(6, 2, 1)
+
+    def forward(self, x):
+        x = self.relu(self.stem(x))
+        return self.out(self.relu(self.conv2(self.relu(self.bn(self.conv1(x)))) + x[..., 1:-1, 1:-1]))
+
+
+def test_a_shared_activation_does_not_hold_channels():
+    torch.manual_seed(0)
+    model = pruned(statistics(SharedActivation()), ["conv1"])
+    same(model, torch.randn(2, 3, 9, 9), conv1=(4, 6, 3, 3), conv2=(6, 4, 3, 3), out=(2, 6, 1, 1))
+
+
+@pytest.mark.parametrize("padding", [0, 1])
+@pytest.mark.parametrize("activation", [lambda: nn.PReLU(8), nn.PReLU, nn.ReLU6])
+def test_channels_of_a_depthwise_convolution_are_cut_with_those_before_it(activation, padding):
+    torch.manual_seed(0)
+    parts = nn.Conv2d(3, 8, 1), nn.BatchNorm2d(8), activation(), nn.Conv2d(8, 8, 3, padding=padding, groups=8)
+    model = statistics(nn.Sequential(*parts, nn.BatchNorm2d(8), nn.ReLU6(), nn.Conv2d(8, 4, 1)))
+    with torch.no_grad():
+        model[1].running_mean.fill_(0), model[1].bias.fill_(0), model[0].bias.fill_(0)
+    small = same(pruned(model, ["0"]), torch.randn(2, 3, 6, 6))
+    shapes = [tuple(small[k].weight.shape) for k in (0, 3, 6)]
+    assert shapes == [(4, 3, 1, 1), (4, 1, 3, 3), (4, 4, 1, 1)] and small[3].groups == small[1].num_features == 4
+    small.train()(torch.randn(3, 3, 6, 6)).square().mean().backward()
+    assert getattr(small[2], "num_parameters", 1) in (1, 4) and "groups=4" in repr(small)
+
+
+def test_a_depthwise_convolution_with_several_filters_for_a_channel_stays():
+    model = nn.Sequential(nn.Conv2d(3, 4, 1), nn.Conv2d(4, 8, 3, groups=4), nn.Conv2d(8, 2, 1))
+    same(pruned(model, ["0"]), torch.randn(1, 3, 6, 6), _0=(4, 3, 1, 1), _1=(8, 1, 3, 3))
