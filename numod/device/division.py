@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 
-from . import compiler, workers
+from . import compiler, short_forms, workers
 from .target import HALF_REGISTERS
 
 LOOP_PREFIX = "part_of_a_loop"  # the prefix of the names of the loops' functions
@@ -57,15 +57,16 @@ def _divide(compiled: object, context: object, builder: object, signature: objec
     sources, targets = signature.args[3], compiled.signature.args[2:]
     captured = [
         context.cast(builder, value, *kinds)
-        for value, *kinds in zip(cgutils.unpack_tuple(builder, arguments), sources, targets)
+        for value, *kinds in zip(short_forms.elements(builder, arguments), sources, targets)
     ]
+    words = [word for kind, value in zip(targets, captured) for word in short_forms.flat_words(builder, kind, value)]
     integer, pointer = ir.IntType(64), ir.IntType(8).as_pointer()
     shares = builder.mul(threads, integer(workers.SHARES_PER_THREAD))
     shares = builder.select(builder.icmp_signed("<", n, shares), n, shares)
     alone = builder.or_(*[builder.icmp_signed("<=", count, integer(1)) for count in (threads, n)])
     # one share is the whole loop: LLVM has to optimise the loop only once
     shares = builder.select(alone, integer(1), shares)
-    data = cgutils.alloca_once_value(builder, cgutils.pack_struct(builder, [n, shares, *captured]))
+    data = cgutils.alloca_once_value(builder, cgutils.pack_struct(builder, [n, shares, *words]))
     share = _share(compiled, context, builder.module, data.type)
     set.update(share.attributes, half)
     data = builder.bitcast(data, pointer)
@@ -91,8 +92,9 @@ def _share(compiled: object, context: object, module: object, data: object) -> o
     function.linkage = "internal"
     builder = ir.IRBuilder(function.append_basic_block())
     k = function.args[1]
-    n, shares, *captured = cgutils.unpack_tuple(builder, builder.load(builder.bitcast(function.args[0], data)))
+    n, shares, *words = cgutils.unpack_tuple(builder, builder.load(builder.bitcast(function.args[0], data)))
     bounds = [builder.sdiv(builder.mul(n, number), shares) for number in (k, builder.add(k, integer(1)))]
+    captured = [short_forms.of_words(context, kind, words) for kind in compiled.signature.args[2:]]
     context.call_internal_no_propagate(builder, compiled.fndesc, compiled.signature, [*bounds, *captured])
     builder.ret_void()
     return function

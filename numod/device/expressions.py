@@ -20,6 +20,7 @@ _COMPARISONS = {
     ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge, ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
 }  # fmt: skip
+_EXTREMES = {min: "<", max: ">"}
 
 
 class Unsupported(Exception):
@@ -47,6 +48,7 @@ class Expressions:
         self.numba = _numba()
         self.types = self.numba.types
         self.lower, self.builder, self.context = lower, lower.builder, lower.context
+        self.builder.no_try = True  # for `short_forms`
         self.typing = lower.context.typing_context
         self.tree, self.globals = outline.tree, outline.function.__globals__
         self.result = lower.fndesc.restype
@@ -251,7 +253,11 @@ class Expressions:
     def tuple(self, node: ast.Tuple) -> tuple:
         values = [self.value(element) for element in node.elts]
         kind = self.types.Tuple([value[0] for value in values])
-        return kind, self.context.make_tuple(self.builder, kind, [raw for _, raw in values])
+        raws = [raw for _, raw in values]
+        result = self.context.make_tuple(self.builder, kind, raws)
+        if raws:
+            result.elements = raws  # for `short_forms`
+        return kind, result
 
     def call_expression(self, node: ast.Call) -> tuple:
         if node.keywords:
@@ -265,6 +271,9 @@ class Expressions:
 
     def call(self, function: object, values: list[tuple]) -> tuple:
         """Call a function that Numba knows."""
+        if function in _EXTREMES and [kind for kind, _ in values] == [self.types.int64] * 2:
+            (kind, x), (_, y) = values  # Numba would call a function with a tuple
+            return kind, self.builder.select(self.builder.icmp_signed(_EXTREMES[function], y, x), y, x)
         kind = self.function_type(function)
         if type(kind) is self.types.NumberClass:
             if len(values) != 1:

@@ -10,7 +10,7 @@ import importlib
 import operator
 from collections.abc import Callable, Iterable
 
-from . import code_library, progress, wrapper
+from . import code_library, progress, short_forms, wrapper
 
 # flags that a function's callees do not inherit
 _NOT_INHERITED = ("release_gil", "forceinline", "no_cfunc_wrapper", "no_cpython_wrapper")
@@ -43,7 +43,9 @@ def all_replacements(cuda: bool) -> tuple[tuple[object, str, object], ...]:
     The package for CUDA has copies of most of the functions.
     """
     from llvmlite.binding import ffi
-    from numba.core import cpu
+    from llvmlite.ir import IRBuilder
+    from numba.core import callconv, cpu
+    from numba.core.datamodel import models
     from numba.core.types import abstract, functions
 
     package = "numba.cuda" if cuda else "numba"
@@ -77,6 +79,12 @@ def all_replacements(cuda: bool) -> tuple[tuple[object, str, object], ...]:
     return (
         *replacements, (base.BaseContext, "get_function", _with_elements(base.BaseContext.get_function)),
         (cpu.CPUContext, "create_cpython_wrapper", _wrapped(cpu.CPUContext.create_cpython_wrapper)),
+        (callconv.CPUCallConv, "call_function", short_forms.call_function(callconv.CPUCallConv.call_function)),
+        (callconv.CPUCallConv, "return_status_propagate",
+        short_forms.propagate(callconv.CPUCallConv.return_status_propagate)),
+        (models.ArrayModel, "from_argument", short_forms.with_parts(models.ArrayModel.from_argument)),
+        (models.ArrayModel, "as_argument", short_forms.as_parts(models.ArrayModel.as_argument)),
+        (IRBuilder, "bitcast", short_forms.same_pointer(IRBuilder.bitcast)),
     )  # fmt: skip
 
 
@@ -121,12 +129,9 @@ def _with_elements(find: Callable) -> Callable:
         )
 
     def element_pointer(context: object, builder: object, kinds: tuple, array: object, index: object) -> object:
-        position = context.data_model_manager[kinds[0]].get_field_position
-        size = builder.extract_value(array, [position("shape"), 0])
-        return builder.gep(
-            builder.extract_value(array, position("data")),
-            [arrayobj.fix_integer_index(context, builder, kinds[1], index, size)],
-        )
+        if kinds[1].signed:
+            index = arrayobj.fix_integer_index(context, builder, kinds[1], index, short_forms.size(builder, array))
+        return builder.gep(short_forms.data(builder, array), [index])
 
     def read(context: object, builder: object, signature: object, values: tuple) -> object:
         return arrayobj.load_item(
@@ -141,10 +146,14 @@ def _with_elements(find: Callable) -> Callable:
         )
 
     accesses = {operator.getitem: read, operator.setitem: write}
+    divisions = short_forms.divisions()
 
     def get_function(self: object, function: object, signature: object, _firstcall: bool = True) -> object:
         progress.checkpoint()
-        access = accesses.get(getattr(function, "typing_key", None))
+        key = getattr(function, "typing_key", None)
+        if key in divisions and short_forms.can_divide(self, signature):
+            return base._wrap_impl(divisions[key], self, signature)
+        access = accesses.get(key)
         if access is None or not is_element(*signature.args) or self.enable_boundscheck:
             return find(self, function, signature, _firstcall)
         return base._wrap_impl(access, self, signature)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from . import loops, progress
+from . import loops, progress, short_forms
 from .expressions import BINARY, Expressions, Unsupported, truth_of
 
 
@@ -40,6 +40,7 @@ class Statements(Expressions):
         self.block(self.tree.body)
         if self.known is not None:
             self.return_statement(ast.Return())
+        short_forms.drop_unread(self.builder.function)
         kind = self.typing.unify_types(*self.returned)
         if kind is None or (self.has_fixed_test and len(set(self.returned)) > 1):
             raise Unsupported("results of several types")
@@ -98,11 +99,14 @@ class Statements(Expressions):
             self.known[name] = value
             return
         if (name, kind) not in self.slots:
-            self.slots[name, kind] = self.numba.cgutils.alloca_once(
-                self.builder, self.context.get_value_type(kind), name=name
-            )
+            self.slots[name, kind] = self.slot(self.context.get_value_type(kind), name)
         self.builder.store(raw, self.slots[name, kind])
         self.known[name] = kind, None
+
+    def slot(self, kind: object, name: str = "") -> object:
+        """Memory on the stack, written before it is read."""
+        with self.builder.goto_entry_block():
+            return self.builder.alloca(kind, name=name)
 
     def augmented(self, node: ast.AugAssign) -> None:
         function = self.operator(BINARY, node.op)
@@ -201,7 +205,7 @@ class Statements(Expressions):
         kind = signature.args[0]
         zero, one = context.get_constant(kind, 0), context.get_constant(kind, 1)
         start, stop, step = {1: (zero, *arguments, one), 2: (*arguments, one), 3: tuple(arguments)}[len(arguments)]
-        counter, iterator = (self.numba.cgutils.alloca_once(builder, start.type) for _ in range(2))
+        counter, iterator = (self.slot(start.type) for _ in range(2))
         builder.store(start, iterator)
         self.store_count(counter, kind, start, stop, step)
         test, body, end = (builder.append_basic_block() for _ in range(3))

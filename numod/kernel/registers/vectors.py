@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ...device import code_library, loops, target
+from ...device import code_library, loops, short_forms, target
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def whole() -> Callable:
         def generate(context: object, builder: object, signature: object, values: list) -> object:
             if not masked:
                 return values[0]
-            start = context.make_array(array)(context, builder, values[1]).data
+            start = short_forms.data(builder, values[1])
             kind = values[0].type
             bits = ir.IntType(value.bitwidth)
             highest = builder.lshr(builder.ptrtoint(start, ir.IntType(64)), ir.IntType(64)(63))
@@ -177,11 +177,9 @@ def primitive(name: str, arguments: str, emit: Callable, shared: bool = False, r
             operands = []
             pairs = iter(zip(signature.args, values))
             for fixed_type, parameters in parsed:
-                (array_type, value), *start = [next(pairs) for _ in parameters]
+                (_, value), *start = [next(pairs) for _ in parameters]
                 if fixed_type == "array":
-                    value = writer.at(
-                        context.make_array(array_type)(context, builder, value).data, *[at for _, at in start]
-                    )
+                    value = writer.at(short_forms.data(builder, value), *[at for _, at in start])
                 operands.append(
                     builder.inttoptr(value, writer.element.as_pointer()) if fixed_type == "address" else value
                 )
@@ -235,15 +233,44 @@ class Writer:
 
     def offset(self, *parts: object) -> object:
         """The sum of offsets."""
-        parts = [
-            self.builder.mul(*map(self.number, part)) if isinstance(part, tuple) else self.number(part)
-            for part in parts
-        ]
-        return functools.reduce(self.builder.add, parts)
+        return self.number(self._total(*parts))
+
+    def _total(self, *parts: object) -> object:
+        """The sum of offsets, as a Python number if all are, without instructions for 0 and 1."""
+        return functools.reduce(
+            self._sum, [self._product(*part) if isinstance(part, tuple) else part for part in parts]
+        )
+
+    def _plain(self, value: object) -> object:
+        """A constant as a Python number; another value unchanged."""
+        return value.constant if isinstance(value, self.ir.Constant) and isinstance(value.constant, int) else value
+
+    def _product(self, left: object, right: object) -> object:
+        left, right = self._plain(left), self._plain(right)
+        if isinstance(left, int):
+            left, right = right, left
+        if not isinstance(right, int):
+            return self.builder.mul(left, right)
+        if isinstance(left, int):
+            return left * right
+        if right in (0, 1):
+            return left if right else 0
+        return self.builder.mul(left, self.number(right))
+
+    def _sum(self, left: object, right: object) -> object:
+        left, right = self._plain(left), self._plain(right)
+        if isinstance(left, int):
+            left, right = right, left
+        if not isinstance(right, int):
+            return self.builder.add(left, right)
+        if isinstance(left, int):
+            return left + right
+        return left if right == 0 else self.builder.add(left, self.number(right))
 
     def at(self, pointer: object, *offset: object) -> object:
         """The address of an element."""
-        return self.builder.gep(pointer, [self.offset(*offset)]) if offset else pointer
+        total = self._total(*offset) if offset else 0
+        return pointer if isinstance(total, int) and total == 0 else self.builder.gep(pointer, [self.number(total)])
 
     def element_at(self, pointer: object, *offset: object) -> object:
         """One element."""
@@ -491,8 +518,12 @@ def _call(context: object, w: Writer, symbol: str, arguments: list, emit: Callab
         writer.builder.ret_void() if result == "void" else writer.builder.ret(value)
 
     context.add_linking_libs((code_library.shared_instructions(symbol, write),))
-    module = w.builder.module
-    return w.builder.call(module.globals.get(symbol) or w.ir.Function(module, function_type, symbol), arguments)
+    function = w.builder.module.globals.get(symbol)
+    if function is None:
+        function = w.ir.Function(w.builder.module, function_type, symbol)
+        # it is where the time goes: LLVM makes no copies of the loops around it, for conditions that stay the same
+        function.attributes.add("convergent")
+    return w.builder.call(function, arguments)
 
 
 def tree(join: Callable, values: list) -> object:
