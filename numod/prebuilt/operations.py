@@ -150,7 +150,7 @@ def _joins_and_parts() -> None:
 
 
 def _losses() -> None:
-    for shape in ((16, 10), (512, 512), (16, 1), (300,)):
+    for shape in ((16, 10), (700, 90), (512, 512), (16, 1), (300,)):
         x, y = numod.randn(shape, requires_grad=True), numod.rand(shape)
         losses = [
             loss(x, y, reduction=reduction)
