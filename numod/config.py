@@ -58,8 +58,8 @@ def _size(text: str) -> int | None:
 
 def kernel_path() -> list[str]:
     """Files and folders with packs of kernels: NUMOD_KERNEL_PATH, separated as in PATH."""
-    places = os.environ.get("NUMOD_KERNEL_PATH", "").split(os.pathsep)
-    return [os.path.expanduser(place) for place in places if place]
+    paths = os.environ.get("NUMOD_KERNEL_PATH", "").split(os.pathsep)
+    return [os.path.expanduser(path) for path in paths if path]
 
 
 def quiet() -> bool:

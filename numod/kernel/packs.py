@@ -78,7 +78,7 @@ class Pack:
         self.index, self.count = _HEAD_BYTES + length, sum(self.levels.values())
         if self.count > (self.size - self.index) // _ROW_BYTES:
             raise Malformed("its index is longer than the file")
-        if self.count and sum(self._place(self._row(self.count - 1))) != self.size:
+        if self.count and sum(self._extent(self._row(self.count - 1))) != self.size:
             raise Malformed("it is cut short, or longer than its index says")
 
     @property
@@ -105,12 +105,12 @@ class Pack:
         return self.memory[start : start + _ROW_BYTES]
 
     @staticmethod
-    def _place(row: bytes) -> tuple[int, int]:
+    def _extent(row: bytes) -> tuple[int, int]:
         """Start and length of a kernel."""
         return int.from_bytes(row[32:40], "little"), int.from_bytes(row[40:], "little")
 
     def _entry(self, row: bytes, key: str) -> Entry:
-        start, length = self._place(row)
+        start, length = self._extent(row)
         if start < self.index or length > self.size - start:
             raise Malformed("a kernel's place is outside the file")
         entry = parse(self.memory[start : start + length])
