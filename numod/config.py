@@ -13,7 +13,7 @@ def cache_dir() -> str | None:
     """
     chosen = os.environ.get("NUMOD_CACHE_DIR")
     if chosen is not None:
-        return chosen or None
+        return os.path.expanduser(chosen) or None
     base = os.environ.get("XDG_CACHE_HOME", "")
     base = base if os.path.isabs(base) else os.path.join(os.path.expanduser("~"), ".cache")
     return os.path.join(base, "numod") if os.path.isabs(base) else None
@@ -34,15 +34,32 @@ def why_no_cache_dir() -> str:
 
 
 def cache_size() -> int:
-    """Bytes that the cache folder may hold: NUMOD_CACHE_SIZE, such as 500M or 2G, else 1 GiB."""
-    chosen = os.environ.get("NUMOD_CACHE_SIZE", "").strip().upper().removesuffix("IB").removesuffix("B")
-    number, unit = chosen.rstrip("KMGT"), chosen[-1:] if chosen[-1:] in "KMGT" else ""
-    return int(number) << 10 * " KMGT".index(unit or " ") if number.isdecimal() and len(number) < 19 else 1 << 30
+    """Bytes that the cache folder may hold: NUMOD_CACHE_SIZE, such as 500M or 2.5G, else 1 GiB."""
+    size = _size(os.environ.get("NUMOD_CACHE_SIZE", ""))
+    return 1 << 30 if size is None else size
+
+
+def why_default_cache_size() -> str:
+    """What is wrong with NUMOD_CACHE_SIZE, so that the default is used; "" if nothing is."""
+    chosen = os.environ.get("NUMOD_CACHE_SIZE", "").strip()
+    wrong = bool(chosen) and _size(chosen) is None
+    return f"NUMOD_CACHE_SIZE is {chosen!a}, but a size is a number with K, M, G or T, such as 500M" if wrong else ""
+
+
+def _size(text: str) -> int | None:
+    """The bytes of a size such as 500M, 2.5 G or 1GiB; units are powers of 1024. None for other texts."""
+    text = text.strip().upper().removesuffix("IB").removesuffix("B")
+    unit = text[-1:] if text[-1:] in "KMGT" else ""
+    whole, dot, fraction = text.removesuffix(unit).strip().partition(".")
+    if len(whole) > 18 or not (whole.isdecimal() and whole.isascii() and (fraction.isdecimal() or not dot)):
+        return None
+    return int(float(f"{whole}.{fraction or 0}") * (1 << 10 * " KMGT".index(unit or " ")))
 
 
 def kernel_path() -> list[str]:
     """Files and folders with packs of kernels: NUMOD_KERNEL_PATH, separated as in PATH."""
-    return [folder for folder in os.environ.get("NUMOD_KERNEL_PATH", "").split(os.pathsep) if folder]
+    paths = os.environ.get("NUMOD_KERNEL_PATH", "").split(os.pathsep)
+    return [os.path.expanduser(path) for path in paths if path]
 
 
 def quiet() -> bool:

@@ -210,6 +210,8 @@ def _folder(problems: list[str]) -> Iterator[str]:
         f"{folder}: {len(entries)} kernels, {_size(sum(entry.size for entry in entries))} of at most "
         f"{_size(config.cache_size())} (NUMOD_CACHE_SIZE)"
     )
+    if wrong_size := config.why_default_cache_size():
+        problems.append(f"{wrong_size}; the default is used: mend or unset it")
     if others := store.of_other_versions(folder):
         yield f"{others} of them are of other versions; they are removed when unused for a week"
     if obstacle:
@@ -344,14 +346,17 @@ def _packs(problems: list[str]) -> Iterator[str]:
     listed = list(packs.listed(config.kernel_path()))
     for path, pack, error in listed:
         if error is not None:
-            yield f"{path}: not used: {error}"
-            problems.append(f"the pack {path} is not used: {error}; build it again, or mend that")
+            yield f"{path}: not used: {packs.reason(error)}"
+            problems.append(f"the pack {path} is not used: {packs.reason(error)}; build it again, or mend that")
         elif not pack.is_usable:
             yield f"{path}: not used: it was made by {pack.versions}, and this is {packs.versions()}"
         else:
             level = target.level()
             fitting = "" if level in pack.levels else f"; none is for this processor ({level or 'no level'})"
             yield f"{path}: {_pack_text(pack.levels)}, {_size(pack.size)}{fitting}"
+    for folder in config.kernel_path():
+        if os.path.isdir(folder) and not any(os.path.dirname(path) == folder.rstrip(os.sep) for path, *_ in listed):
+            problems.append(f"the folder {folder} of NUMOD_KERNEL_PATH has no file that ends in {packs.SUFFIX}")
     if not listed:
         yield f"no packs of kernels (NUMOD_KERNEL_PATH); this processor's level is {target.level()}"
 

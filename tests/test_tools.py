@@ -235,6 +235,20 @@ def test_packs_and_the_limit_are_shown(folder, monkeypatch, capsys):
     assert "some.pack: not used: it was made by numod" in capsys.readouterr().out
 
 
+def test_mistakes_in_settings_of_the_cache_and_of_packs_are_shown(folder, monkeypatch, capsys):
+    (folder / "empty").mkdir()
+    monkeypatch.setenv("NUMOD_CACHE_SIZE", "1x")
+    monkeypatch.setenv("NUMOD_KERNEL_PATH", os.pathsep.join(["absent.pack", str(folder / "empty")]))
+    assert main(["cache"]) == 1
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.partition(": ")[2] for line in lines] == [
+        "NUMOD_CACHE_SIZE is '1x', but a size is a number with K, M, G or T, such as 500M; the default is used: mend or "
+        "unset it",
+        "the pack absent.pack is not used: No such file or directory; build it again, or mend that",
+        f"the folder {folder / 'empty'} of NUMOD_KERNEL_PATH has no file that ends in .pack",
+    ]
+
+
 def test_doctor_says_why_the_cache_is_not_used(folder, capsys):
     (folder / "kernels").chmod(0o775)
     assert main(["doctor"]) == 1

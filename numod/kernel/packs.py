@@ -78,6 +78,8 @@ class Pack:
         self.index, self.count = _HEAD_BYTES + length, sum(self.levels.values())
         if self.count > (self.size - self.index) // _ROW_BYTES:
             raise Malformed("its index is longer than the file")
+        if self.count and sum(self._extent(self._row(self.count - 1))) != self.size:
+            raise Malformed("it is cut short, or longer than its index says")
 
     @property
     def is_usable(self) -> bool:
@@ -102,8 +104,13 @@ class Pack:
         start = self.index + number * _ROW_BYTES
         return self.memory[start : start + _ROW_BYTES]
 
+    @staticmethod
+    def _extent(row: bytes) -> tuple[int, int]:
+        """Start and length of a kernel."""
+        return int.from_bytes(row[32:40], "little"), int.from_bytes(row[40:], "little")
+
     def _entry(self, row: bytes, key: str) -> Entry:
-        start, length = int.from_bytes(row[32:40], "little"), int.from_bytes(row[40:], "little")
+        start, length = self._extent(row)
         if start < self.index or length > self.size - start:
             raise Malformed("a kernel's place is outside the file")
         entry = parse(self.memory[start : start + length])
@@ -200,6 +207,9 @@ def _warned(path: str, reason: str) -> None:
 
 
 def _warn(path: str, error: Exception) -> None:
-    _warned(
-        path, str(error) if isinstance(error, (Malformed, Untrusted)) else getattr(error, "strerror", "") or str(error)
-    )
+    _warned(path, reason(error))
+
+
+def reason(error: Exception) -> str:
+    """Why a pack is not used."""
+    return str(error) if isinstance(error, (Malformed, Untrusted)) else getattr(error, "strerror", "") or str(error)

@@ -77,8 +77,12 @@ def _compiled(level: str, folder: str, report: Callable[[str], None]) -> list:
     with subprocess.Popen(
         [sys.executable, "-m", "numod.prebuilt"], env={**os.environ, **settings}, stdout=subprocess.PIPE, text=True
     ) as process:
-        for line in process.stdout:
-            report(f"{level}: {line.strip()}")
+        try:
+            for line in process.stdout:
+                report(f"{level}: {line.strip()}")
+        except BaseException:  # an interrupt, or a closed output: nobody would use what is compiled
+            process.terminate()
+            raise
     if process.returncode:
         raise RuntimeError(f"the process that compiles for {level} ended with code {process.returncode}")
     return store.kernels(folder)

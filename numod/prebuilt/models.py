@@ -198,3 +198,22 @@ class Autoencoder(nn.Module):
         mean, log_variance = self.mean(hidden), self.variance(hidden)
         code = mean + numod.randn_like(mean) * numod.exp(0.5 * log_variance)
         return self.output(F.relu(self.decoder(code))), mean, log_variance
+
+
+class Vision(nn.Module):
+    """A transformer over the patches of an image, (N, 3, H, W) -> (N, 10)."""
+
+    def __init__(self, size: int, width: int, heads: int) -> None:
+        super().__init__()
+        self.patches = nn.Conv2d(3, width, 4, 4)
+        self.first = nn.Parameter(numod.zeros(1, 1, width))
+        self.positions = nn.Parameter(numod.zeros(1, (size // 4) ** 2 + 1, width))
+        layer = nn.TransformerEncoderLayer(width, heads, 2 * width, 0.0, "gelu", batch_first=True, norm_first=True)
+        self.encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+        self.head = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, 10))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Scores of an image, read from the first place."""
+        x = self.patches(x).flatten(2).transpose(1, 2)
+        x = numod.cat((self.first.expand(x.shape[0], -1, -1), x), dim=1) + self.positions
+        return self.head(self.encoder(x)[:, 0])

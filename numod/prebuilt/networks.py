@@ -15,6 +15,7 @@ from .models import (
     Characters,
     Language,
     Recurrent,
+    Vision,
     bottlenecks,
     lenet,
     perceptron,
@@ -104,6 +105,15 @@ def _generator(width: int) -> nn.Module:
     )  # fmt: skip
 
 
+def _double(width: int) -> nn.Module:
+    """Two convolutions with norms of groups and of instances, halved in size, as a U-Net has them at each level."""
+    return nn.Sequential(
+        nn.Conv2d(1, width, 3, padding=1), nn.GroupNorm(2, width), nn.SiLU(), nn.MaxPool2d(2),
+        nn.Conv2d(width, 2 * width, 3, padding=1), nn.InstanceNorm2d(2 * width, affine=True), nn.LeakyReLU(0.1),
+        nn.AvgPool2d(2), nn.Conv2d(2 * width, 4 * width, 3, padding=1), nn.SiLU(),
+    )  # fmt: skip
+
+
 def _series(width: int) -> nn.Module:
     """Convolutions along a line, (N, 3, T) -> (N, 10)."""
     return nn.Sequential(
@@ -119,8 +129,10 @@ def _images() -> None:
         train(_unet(width), images, squared, ADAM)
         train(_generator(width), images, squared, ADAM)
         train(_series(width), numod.randn(count, 3, 50), labelled(count, 10), ADAM)
-        patches = nn.Sequential(nn.Conv2d(3, width, 4, 4), nn.Flatten(2))
-        train(patches, images, squared, ADAM)
+    for count, size, width, heads in ((2, 16, 24, 3), (3, 16, 48, 4), (16, 32, 64, 4)):
+        train(Vision(size, width, heads), numod.randn(count, 3, size, size), labelled(count, 10), ADAM)
+    for count, size, width in ((2, 16, 4), (3, 24, 8), (8, 64, 16)):
+        train(_double(width), numod.randn(count, 1, size, size), squared, ADAM)
 
 
 def _compiled() -> None:

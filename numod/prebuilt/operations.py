@@ -133,7 +133,15 @@ def _joins_and_parts() -> None:
         x = numod.rand(shape)
         (x.mT.contiguous(), x.transpose(0, 1).contiguous(), x @ x.mT, x.mT @ x, x[:1] @ x.mT, x.tril(), x == 0)
         (x + x.mT[..., :1, :1], x * x[..., :1], x + x[..., :1, :], x.softmax(-1), x.softmax(-2))
-    (numod.arange(9), numod.arange(0.0, 9.0), numod.linspace(0, 1, 9), numod.eye(9), numod.full((9,), 2.0))
+    (
+        numod.arange(9),
+        numod.arange(9.0),
+        numod.arange(0.0, 9.0),
+        numod.arange(0, 1, 0.1),
+        numod.linspace(0, 1, 9),
+        numod.eye(9),
+        numod.full((9,), 2.0),
+    )
     (
         numod.randperm(9),
         numod.rand(9),
@@ -150,7 +158,7 @@ def _joins_and_parts() -> None:
 
 
 def _losses() -> None:
-    for shape in ((16, 10), (512, 512), (16, 1), (300,)):
+    for shape in ((16, 10), (700, 90), (512, 512), (16, 1), (300,)):
         x, y = numod.randn(shape, requires_grad=True), numod.rand(shape)
         losses = [
             loss(x, y, reduction=reduction)

@@ -105,8 +105,19 @@ def test_version_of_what_is_no_entry():
 @pytest.mark.parametrize(
     "text, size",
     [("", 1 << 30), ("500M", 500 << 20), ("2g", 2 << 30), ("2GiB", 2 << 30), ("10kb", 10 << 10), ("7", 7), ("x", 1 << 30),
-     ("-1", 1 << 30), ("1T", 1 << 40), ("9" * 30, 1 << 30)],
+     ("-1", 1 << 30), ("1T", 1 << 40), ("9" * 30, 1 << 30), ("2.5G", 5 << 29), ("500 M", 500 << 20), (" 1 KiB", 1 << 10),
+     ("1e9", 1 << 30), ("1.G", 1 << 30), (".5G", 1 << 30), ("G", 1 << 30), ("\u0661M", 1 << 30), ("0", 0)],
 )  # fmt: skip
 def test_sizes(monkeypatch, text, size):
     monkeypatch.setenv("NUMOD_CACHE_SIZE", text)
     assert config.cache_size() == size
+    assert bool(config.why_default_cache_size()) == (size == 1 << 30 and text != "")
+
+
+def test_a_tilde_is_the_home_in_all_paths(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    monkeypatch.setenv("NUMOD_CACHE_DIR", os.path.join("~", "kernels"))
+    monkeypatch.setenv("NUMOD_KERNEL_PATH", os.pathsep.join([os.path.join("~", "a.pack"), "b"]))
+    assert config.cache_dir() == str(tmp_path / "kernels")
+    assert config.kernel_path() == [str(tmp_path / "a.pack"), "b"]

@@ -101,6 +101,14 @@ def test_a_cut_pack_is_a_miss_with_a_warning(pack):
             assert [packs.find(key) for key in KEYS].count(None)
 
 
+def test_a_cut_pack_is_not_opened(pack):
+    whole = pack.read_bytes()
+    for content in (whole[:-1], whole[:-100], whole + b"x"):
+        pack.write_bytes(content)
+        with pytest.raises(entry.Malformed, match="cut short, or longer"):
+            packs.Pack(str(pack))
+
+
 @pytest.mark.skipif(os.name != "posix", reason="an open file is cut")
 def test_a_pack_that_is_cut_while_it_is_open(pack):
     opened = packs.Pack(str(pack))

@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +17,6 @@ import pytest
 
 from numod.device import target
 
-pytestmark = pytest.mark.packs
 ROOT = Path(__file__).parents[2]
 RUN = """
 import hashlib, json, sys
@@ -63,6 +64,7 @@ def run(*arguments: str, **environment: str) -> str:
     return subprocess.run(command, stdout=subprocess.PIPE, text=True, env=environment, check=True).stdout
 
 
+@pytest.mark.packs
 def test_networks_find_their_kernels_and_results_are_those_of_kernels_compiled_for_the_level(
     pack: Path, tmp_path: Path
 ) -> None:
@@ -78,3 +80,22 @@ def test_networks_find_their_kernels_and_results_are_those_of_kernels_compiled_f
         (missing, count, bits), (_, expected_count, expected_bits) = packed[name], compiled[name]
         assert (count, bits) == (expected_count, expected_bits), name
         assert len(missing) <= 1, (name, missing)
+
+
+@pytest.mark.skipif(not hasattr(signal, "pause"), reason="needs signals of POSIX")
+def test_an_interrupted_build_ends_the_process_that_compiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    usual, processes = subprocess.Popen, []
+
+    def start(command: list[str], **options: object) -> subprocess.Popen:
+        script = "import signal; print('1/18 networks', flush=True); signal.pause()"
+        processes.append(usual([sys.executable, "-c", script], **options))
+        return processes[-1]
+
+    def interrupt(line: str) -> None:
+        assert line == "x86-64-v3: 1/18 networks"
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(subprocess, "Popen", start)
+    with pytest.raises(KeyboardInterrupt):
+        importlib.import_module("numod.prebuilt.build")._compiled("x86-64-v3", str(tmp_path), interrupt)
+    assert processes[0].returncode == -signal.SIGTERM
