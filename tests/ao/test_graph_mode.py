@@ -171,9 +171,9 @@ def test_opaque_modules_stay_in_floats():
 
 
 def test_wrong_arguments_say_what_is_expected():
-    with pytest.raises(RuntimeError, match="expected the model that prepare_fx or prepare_qat_fx returned"):
+    with pytest.raises(ValueError, match="expected the model that prepare_fx or prepare_qat_fx returned"):
         quantize_fx.convert_fx(mlp())
-    with pytest.raises(TypeError, match="must be a QConfigMapping, got QConfig"):
+    with pytest.raises(AssertionError, match="must be a QConfigMapping, got QConfig"):
         quantize_fx.prepare_fx(mlp(), get_default_qconfig(), (torch.ones(2, 4),))
     with pytest.raises(TypeError, match="example_inputs must be a tuple"):
         quantize_fx.prepare_fx(mlp(), QConfigMapping(), 3)
@@ -210,7 +210,7 @@ def test_reference_models_round_what_integer_models_hold(static):
     layers(x)
     layers = quantize_fx.convert_to_reference_fx(layers)
     assert torch.equal(pickle.loads(pickle.dumps(layers))(x), layers(x))
-    with pytest.raises(RuntimeError, match="convert_to_reference_fx: expected the model that prepare_fx"):
+    with pytest.raises(ValueError, match="convert_to_reference_fx: expected the model that prepare_fx"):
         quantize_fx.convert_to_reference_fx(reference)
 
 

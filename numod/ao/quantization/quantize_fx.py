@@ -297,7 +297,7 @@ def _prepare(
 
 def _from_dict(qconfig_dict: Any) -> QConfigMapping:
     if not isinstance(qconfig_dict, dict):
-        raise TypeError(f"qconfig_mapping must be a QConfigMapping, got {type(qconfig_dict).__name__}")
+        raise AssertionError(f"qconfig_mapping must be a QConfigMapping, got {type(qconfig_dict).__name__}")
     warn_caller(
         "Passing a QConfig dictionary to prepare is deprecated and will not be supported in a future version. Please "
         "pass in a QConfigMapping instead.",
@@ -440,7 +440,7 @@ def _converted(
     is_reference: bool = False,
 ) -> GraphModule:
     if not isinstance(graph_module, GraphModule) or graph_module._is_converted:
-        raise RuntimeError(
+        raise ValueError(
             f"{name}: expected the model that prepare_fx or prepare_qat_fx returned, got {type(graph_module).__name__}"
         )
     _backend(backend_config)  # the dtypes were chosen by prepare_fx

@@ -197,6 +197,8 @@ def _wrap(result: Any, quantizer: Quantizer) -> Any:
 def _join(func: Callable, name: str, args: tuple, kwargs: dict) -> QuantizedTensor:
     """cat and stack: tensors of another scale are requantized to the first's."""
     tensors, *others = args
+    if not all(isinstance(member, QuantizedTensor) for member in tensors):
+        refuse(name)
     quantizer = tensors[0]._quantizer
     if quantizer.scheme.is_per_channel:
         refuse(name)
@@ -209,6 +211,9 @@ def _join(func: Callable, name: str, args: tuple, kwargs: dict) -> QuantizedTens
 
 def _requantize(func: Callable, name: str, args: tuple, kwargs: dict) -> Any:
     quantizer = next(arg._quantizer for arg in args if isinstance(arg, QuantizedTensor))
+    if kwargs.get("dtype") is not None:
+        short = getattr(kwargs["dtype"], "short", kwargs["dtype"])
+        raise RuntimeError(f"ScalarType {short} is not supported in new_qtensor; call dequantize() for a float result")
     result = func(*map(_value, args), **kwargs)
     if quantizer.scheme.is_per_channel and result.shape != args[0].shape:
         raise RuntimeError(

@@ -70,6 +70,11 @@ class QuantizedOutput(Module):
 
     def quantized(self, values: Tensor, like: Tensor) -> QuantizedTensor:
         """Floats as the layer's quantized result, in the input's dtype."""
+        if not isinstance(like, QuantizedTensor):
+            raise NotImplementedError(
+                f"Could not run '{self._get_name()}' with arguments from the 'CPU' backend: it needs a quantized "
+                f"input, got {like.dtype}; put a QuantStub before it"
+            )
         return Quantizer(like.dtype, per_tensor_affine, self.scale, self.zero_point).quantize(values)
 
     def _save_to_state_dict(self, destination: dict, prefix: str, keep_vars: bool) -> None:
