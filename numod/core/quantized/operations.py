@@ -41,6 +41,9 @@ _FIXED = {"sigmoid": (1 / 256, 0), "hardsigmoid": (1 / 256, 0), "tanh": (1 / 128
 _COMPARING = "eq ne lt le gt ge __eq__ __ne__ __lt__ __le__ __gt__ __ge__ equal allclose isclose".split()
 # functions of the values that return no tensor
 _READING = "item tolist __bool__ __float__ __int__ __format__ std var".split()
+# methods of the class
+_OF_CLASS = """dequantize int_repr qscheme q_scale q_zero_point q_per_channel_scales q_per_channel_zero_points
+    q_per_channel_axis""".split()
 # functions that read the shape or the storage
 _ASKING = """size stride dim ndimension numel nelement is_contiguous element_size storage_offset data_ptr get_device
     is_floating_point is_complex __len__ is_inference is_shared is_pinned untyped_storage _is_view __hash__
@@ -70,6 +73,14 @@ def _write(target: QuantizedTensor, result: QuantizedTensor) -> QuantizedTensor:
 def _ask(func: Callable, name: str, args: tuple, kwargs: dict) -> Any:
     with overrides.DisableTorchFunctionSubclass():
         return func(*args, **kwargs)
+
+
+def _of_class(func: Callable, name: str, args: tuple, kwargs: dict) -> Any:
+    """What the class itself has, such as `q_scale`, also by the function of that name."""
+    source = next(iter((*args, *kwargs.values())))
+    if isinstance(source, QuantizedTensor):
+        return getattr(QuantizedTensor, name)(source)
+    return _ask(func, name, args, kwargs)
 
 
 def _move(func: Callable, name: str, args: tuple, kwargs: dict) -> Any:
@@ -346,6 +357,7 @@ def _linear(func: Callable, name: str, args: tuple, kwargs: dict) -> Tensor:
 
 _RULES: dict[str, Callable] = {
     **dict.fromkeys(_ASKING, _ask),
+    **dict.fromkeys(_OF_CLASS, _of_class),
     **dict.fromkeys(_MOVING, _move),
     **dict.fromkeys(_REQUANTIZED, _requantize),
     **dict.fromkeys(_FIXED, _fixed),
