@@ -195,8 +195,9 @@ def _is_dynamic(call: Call) -> bool:
 class _Observers:
     """Adds observers to a model in the order of calls, named and shared as PyTorch does."""
 
-    def __init__(self, model: Module) -> None:
+    def __init__(self, model: Module, quantized: list[Call]) -> None:
         self.model, self.count = model, 0
+        self.quantized = quantized  # arguments that are quantized tensors
         self.of_value: dict[tuple[Call, int], str] = {}  # by call and number of the result
         self.of_target: dict[str, str] = {}  # by path of the layer
 
@@ -219,6 +220,8 @@ class _Observers:
 
     def observe_input(self, call: Call, number: int, make: Callable) -> None:
         value = _source(call, number)
+        if value[0] in self.quantized:
+            return
         if value not in self.of_value:
             self.of_value[value] = call.input_observers[number] = self.add(make())
         call.sources[number] = self.of_value[value]
@@ -288,11 +291,19 @@ def _prepare(
                 _swap(model, call, DEFAULT_QAT_MODULE_MAPPINGS)
     watch_all(model, config.is_opaque)
     model = as_graph_module(model, graph)
-    observers = _Observers(model)
+    places = [call for call in model.graph.nodes if call.op == "placeholder"]
+    _check_indexes(config.input_quantized_indexes, len(places))
+    model._quantized_outputs = tuple(config.output_quantized_indexes)
+    observers = _Observers(model, [places[index] for index in config.input_quantized_indexes])
     for call in graph.matched:
         if call.is_quantized:
             observers.observe(call)
     return model
+
+
+def _check_indexes(indexes: list[int], count: int) -> None:
+    if not all(isinstance(index, int) and 0 <= index < count for index in indexes):
+        raise IndexError(f"set_input_quantized_indexes: the model has {count} tensor arguments, got {indexes}")
 
 
 def _from_dict(qconfig_dict: Any) -> QConfigMapping:
