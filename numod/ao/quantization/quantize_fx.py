@@ -140,7 +140,11 @@ def _plan(
     for call in graph.matched:
         if call.op == "call_module" and opaque(call.target, model.get_submodule(call.target)):
             call.qconfig = None
-        if backend is not None and call.qconfig is not None and not backend.quantizes(names_of(call.key), call.qconfig):
+        if (
+            backend is not None
+            and call.qconfig is not None
+            and not backend.quantizes(_patterns(model, call), call.qconfig)
+        ):
             call.qconfig = None
         is_known = not call.is_skipped and (call.key in FUNCTIONS or call.key in MODULES)
         call.is_quantized = is_known and _is_static(call.qconfig) and _has_own_weight(call)
@@ -148,6 +152,12 @@ def _plan(
     _leave_in_floats(graph)
     for call in graph.matched:
         _join_relu(call)
+
+
+def _patterns(model: Module, call: Call) -> tuple:
+    """The patterns of a BackendConfig that a call matches: a fused layer also those of the layer it was."""
+    kind = kind_of(model.get_submodule(call.target)) if call.op == "call_module" else call.key
+    return *names_of(call.key), *([kind] if kind != call.key else [])
 
 
 def _leave_in_floats(graph: CallGraph) -> None:
