@@ -313,6 +313,8 @@ SEVERAL_MODULES = {
         "equalize": "`numod.ao.quantization._equalize`",
         "graph_mode": "from `prepare_fx` to the converted model",
         "graph_values": "which observer each value of a graph has",
+        "layers": "of all kinds in `numod.ao.nn`",
+        "mistakes": "of users, in all of `numod.ao`",
         "names": "of PyTorch's quantization",
         "numeric_suite": "`numod.ao.ns._numeric_suite`",
         "quantizable": "`numod.ao.nn.quantizable`",

@@ -19,7 +19,8 @@ from .tensor import Tensor, fields_of, wrap
 METHODS = """
     get_device is_pinned pin_memory is_same_size is_distributed new new_empty new_zeros new_ones new_full
     new_tensor new_empty_strided new_arange new_identity untyped_storage storage dim_order to_dense to_sparse
-    dense_dim sparse_dim type_as record_stream module_load dequantize
+    dense_dim sparse_dim type_as record_stream module_load dequantize int_repr q_scale q_zero_point
+    q_per_channel_scales q_per_channel_zero_points q_per_channel_axis qscheme
 """
 FUNCTIONS = "get_device is_same_size"
 
@@ -170,6 +171,29 @@ def to_sparse(self: Tensor, *arguments: object, **kwargs: object) -> NoReturn:
 def dequantize(self: Tensor) -> Tensor:
     """The tensor in float32. Quantized tensors return the values of their integers."""
     return self.float()
+
+
+def refuse_plain(name: str, value: object) -> NoReturn:
+    """Raise the error of a function of quantized tensors for another value."""
+    raise NotImplementedError(
+        f"Could not run 'aten::{name}' with arguments from the 'CPU' backend: it needs a quantized tensor, got "
+        f"{getattr(value, 'dtype', type(value).__name__)}; make one by numod.quantize_per_tensor"
+    )
+
+
+def _of_quantized(name: str) -> Callable:
+    def method(self: Tensor) -> NoReturn:
+        refuse_plain(name, self)
+
+    method.__name__, method.__qualname__ = name, f"Tensor.{name}"
+    method.__doc__ = "Raises NotImplementedError: quantized tensors have it."
+    return method
+
+
+int_repr, q_scale, q_zero_point, q_per_channel_scales, q_per_channel_zero_points, q_per_channel_axis, qscheme = map(
+    _of_quantized,
+    "int_repr q_scale q_zero_point q_per_channel_scales q_per_channel_zero_points q_per_channel_axis qscheme".split(),
+)
 
 
 def dense_dim(self: Tensor) -> int:

@@ -38,6 +38,8 @@ class Tensor:
         """The dimensions ordered from the outermost to the innermost in memory."""
     def get_device(self) -> _int:
         """Index of the tensor's CUDA device; -1 on the CPU."""
+    def int_repr(self: Tensor) -> Any:
+        """Raises NotImplementedError: quantized tensors have it."""
     @property
     def is_cpu(self) -> _bool: ...
     def is_distributed(self) -> _bool:
@@ -119,6 +121,18 @@ class Tensor:
         """As numod.zeros, of this tensor's dtype and on its device."""
     def pin_memory(self, device: _device | str | _int | None = None) -> Tensor:
         """A copy in page-locked host memory, from which copies to a CUDA device are asynchronous."""
+    def q_per_channel_axis(self: Tensor) -> Any:
+        """Raises NotImplementedError: quantized tensors have it."""
+    def q_per_channel_scales(self: Tensor) -> Any:
+        """Raises NotImplementedError: quantized tensors have it."""
+    def q_per_channel_zero_points(self: Tensor) -> Any:
+        """Raises NotImplementedError: quantized tensors have it."""
+    def q_scale(self: Tensor) -> Any:
+        """Raises NotImplementedError: quantized tensors have it."""
+    def q_zero_point(self: Tensor) -> Any:
+        """Raises NotImplementedError: quantized tensors have it."""
+    def qscheme(self: Tensor) -> Any:
+        """Raises NotImplementedError: quantized tensors have it."""
     def record_stream(self, s: Any) -> None:
         """Mark the tensor as used by another `numod.cuda.Stream`: its memory is not reused before that stream's pending work is done."""
     def sparse_dim(self) -> _int:

@@ -92,3 +92,19 @@ def test_wrong_values_are_refused():
         BackendPatternConfig.from_dict({"dtype_configs": [3]})
     with pytest.raises(TypeError, match="backend_config must be a BackendConfig, got int"):
         converted(3)
+
+
+def test_a_pattern_of_a_fused_layer():
+    """As in PyTorch's tutorial: (Conv2d, ReLU) is fused to ConvReLU2d, which is quantized; Conv2d alone is not."""
+    fused = BackendPatternConfig((nn.Conv2d, nn.ReLU)).set_fuser_method(
+        lambda _, *layers: nn.intrinsic.ConvReLU2d(*layers)
+    )
+    config = BackendConfig("fused").set_backend_pattern_configs(
+        [fused, BackendPatternConfig(nn.intrinsic.ConvReLU2d).add_dtype_config(STATIC)]
+    )
+    model, x = nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Conv2d(2, 2, 3)).eval(), numod.randn(1, 1, 8, 8)
+    prepared = prepare_fx(model, get_default_qconfig_mapping("onednn"), (x,), backend_config=config)
+    prepared(x)
+    converted = convert_fx(prepared, backend_config=config)
+    kinds = [type(converted._modules[name]) for name in "02"]
+    assert kinds == [nn.intrinsic.quantized.ConvReLU2d, nn.Conv2d]

@@ -12,7 +12,7 @@ from ao_models import functional
 from numod import nn
 from numod.ao.quantization import QConfigMapping, default_dynamic_qconfig, get_default_qconfig, quantize_fx
 from numod.ao.quantization import get_default_qat_qconfig_mapping, get_default_qconfig_mapping
-from numod.ao.quantization.custom_config import PrepareCustomConfig
+from numod.ao.quantization.custom_config import ConvertCustomConfig, PrepareCustomConfig
 
 pytestmark = pytest.mark.filterwarnings("ignore:Please use quant_min", "ignore:must run observer")
 
@@ -171,9 +171,9 @@ def test_opaque_modules_stay_in_floats():
 
 
 def test_wrong_arguments_say_what_is_expected():
-    with pytest.raises(RuntimeError, match="expected the model that prepare_fx or prepare_qat_fx returned"):
+    with pytest.raises(ValueError, match="expected the model that prepare_fx or prepare_qat_fx returned"):
         quantize_fx.convert_fx(mlp())
-    with pytest.raises(TypeError, match="must be a QConfigMapping, got QConfig"):
+    with pytest.raises(AssertionError, match="must be a QConfigMapping, got QConfig"):
         quantize_fx.prepare_fx(mlp(), get_default_qconfig(), (torch.ones(2, 4),))
     with pytest.raises(TypeError, match="example_inputs must be a tuple"):
         quantize_fx.prepare_fx(mlp(), QConfigMapping(), 3)
@@ -210,7 +210,7 @@ def test_reference_models_round_what_integer_models_hold(static):
     layers(x)
     layers = quantize_fx.convert_to_reference_fx(layers)
     assert torch.equal(pickle.loads(pickle.dumps(layers))(x), layers(x))
-    with pytest.raises(RuntimeError, match="convert_to_reference_fx: expected the model that prepare_fx"):
+    with pytest.raises(ValueError, match="convert_to_reference_fx: expected the model that prepare_fx"):
         quantize_fx.convert_to_reference_fx(reference)
 
 
@@ -223,3 +223,33 @@ def test_reference_models_after_training():
     assert not any("weight_fake_quant" in name for name, _ in reference.named_modules())
     for result, expected in zip(reference(x), prepared(x)):
         assert (result - expected).abs().max() < 0.1 * expected.abs().max()
+
+
+def test_quantized_inputs_and_results():
+    model, x = mlp(), torch.randn(5, 4)
+    config = PrepareCustomConfig().set_input_quantized_indexes([0]).set_output_quantized_indexes([0])
+    prepared = quantize_fx.prepare_fx(model, get_default_qconfig_mapping("onednn"), (x,), config)
+    prepared(x)
+    assert sum(name.startswith("activation_post_process") for name in prepared._modules) == 2
+    quantized = torch.quantize_per_tensor(x, 0.03, 128, torch.quint8)
+    result = quantize_fx.convert_fx(prepared)(quantized)
+    assert result.is_quantized
+    assert (result.dequantize() - model(quantized.dequantize())).abs().max() < 0.05
+    older = PrepareCustomConfig.from_dict({"input_quantized_idxs": [0], "output_quantized_idxs": [0]})
+    assert vars(older) == vars(config)
+    with pytest.raises(IndexError, match="has 1 tensor arguments"):
+        quantize_fx.prepare_fx(mlp(), QConfigMapping(), (x,), PrepareCustomConfig().set_input_quantized_indexes([1]))
+
+
+@pytest.mark.parametrize(
+    ("make", "instead"),
+    [
+        (lambda: PrepareCustomConfig().set_float_to_observed_mapping(nn.Linear, nn.ReLU), "prepare"),
+        (lambda: PrepareCustomConfig().set_standalone_module_name("0", None, None, None, None), "that part alone"),
+        (lambda: ConvertCustomConfig().set_observed_to_quantized_mapping(nn.Linear, nn.ReLU), "convert"),
+        (lambda: PrepareCustomConfig.from_dict({"float_to_observed_custom_module_class": {}}), "eager|prepare"),
+    ],
+)
+def test_what_graph_mode_leaves_to_eager_mode(make, instead):
+    with pytest.raises(NotImplementedError, match=instead):
+        make()

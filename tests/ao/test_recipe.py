@@ -134,7 +134,7 @@ def test_training_improves_the_rounded_model():
     assert losses[-1] < losses[0]
     model.apply(quantization.disable_observer)
     model.apply(nn.intrinsic.qat.freeze_bn_stats)
-    assert not model.conv.bn.training and model.conv.to_float().weight.equal(model.conv.weight)
+    assert not model.conv.bn.training and model.conv.to_float()[0].weight.equal(model.conv.fused_parameters()[0])
     trained = model.eval()
     quantized = quantization.convert(trained)
     assert (quantized(x) - trained(x)).abs().max() < 0.1

@@ -78,6 +78,42 @@ ROUNDINGS = [
 ]  # fmt: skip
 
 
+SHAPES = {
+    "empty": lambda lib: lib.zeros(0, 6),
+    "no columns": lambda lib: lib.zeros(4, 0),
+    "one number": lambda lib: lib.tensor(3.5),
+    "vector": lambda lib: lib.arange(6) / 7,
+    "transposed": lambda lib: (lib.arange(24) / 7 - 2).reshape(4, 6).t(),
+    "four dimensions": lambda lib: (lib.arange(120) / 7 - 5).reshape(2, 3, 4, 5),
+    "float64": lambda lib: (lib.arange(24) / 7 - 2).reshape(4, 6).double(),
+    "float16": lambda lib: (lib.arange(24) / 7 - 2).reshape(4, 6).half(),
+    "huge": lambda lib: (lib.arange(24) / 7 - 2).reshape(4, 6) * 1e38,
+    "tiny": lambda lib: (lib.arange(24) / 7 - 2).reshape(4, 6) * 1e-30,
+    "all nan": lambda lib: lib.full((2, 3), float("nan")),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("name", ["min max", "moving", "channels", "moving channels", "histogram", "rounding", "fused"])
+def test_shapes_and_dtypes(name, shape):
+    results = []
+    for lib in BOTH:
+        quantization = lib.ao.quantization
+        others = {"rounding": quantization.FakeQuantize, "fused": quantization.default_fused_per_channel_wt_fake_quant}
+        observer = others[name]() if name in others else OBSERVERS[name](lib, quantization)
+        try:
+            y = observer(SHAPES[shape](lib))
+            numbers = [vector.tolist() for vector in observer.calculate_qparams()]
+            results.append((y.double().numpy(), str(y.dtype).partition(".")[2], str(numbers)))
+        except (RuntimeError, AssertionError, IndexError, NotImplementedError) as error:
+            results.append(type(error))
+    if isinstance(results[0], type):  # numod takes more dtypes in the fused rounding
+        return
+    theirs, ours = results
+    np.testing.assert_allclose(ours[0], theirs[0], rtol=1e-6)
+    assert ours[1:] == theirs[1:]
+
+
 @pytest.mark.parametrize("name", ROUNDINGS, ids=str)
 def test_fake_quantize(name):
     results = []

@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 from ...nn.module import Module
+
+
+def _refuse(what: str, instead: str) -> NoReturn:
+    raise NotImplementedError(f"numod's graph mode does not quantize {what}; use {instead}")
+
+
+_METHODS = {  # key of PyTorch's older dict -> the method's name without "set_"
+    "float_to_observed_custom_module_class": "float_to_observed_mapping",
+    "input_quantized_idxs": "input_quantized_indexes",
+    "non_traceable_module_class": "non_traceable_module_classes",
+    "non_traceable_module_name": "non_traceable_module_names",
+    "observed_to_quantized_custom_module_class": "observed_to_quantized_mapping",
+    "output_quantized_idxs": "output_quantized_indexes",
+}
 
 
 class _CustomConfig:
@@ -32,9 +46,7 @@ class _CustomConfig:
         """The config of PyTorch's older dict."""
         result = cls()
         for name, value in config.items():
-            name = name.removesuffix("_name")
-            method = {"non_traceable_module": "non_traceable_module_names"}.get(name, name)
-            method = {"non_traceable_module_class": "non_traceable_module_classes"}.get(method, method)
+            method = _METHODS.get(name, name)
             if not hasattr(result, f"set_{method}"):
                 raise NotImplementedError(f"{cls.__name__}: numod's graph mode has no {name!r}")
             getattr(result, f"set_{method}")(value)
@@ -48,6 +60,8 @@ class PrepareCustomConfig(_CustomConfig):
         super().__init__()
         self.non_traceable_module_names: list[str] = []
         self.non_traceable_module_classes: list[type] = []
+        self.input_quantized_indexes: list[int] = []
+        self.output_quantized_indexes: list[int] = []
 
     def set_non_traceable_module_names(self, module_names: list[str]) -> PrepareCustomConfig:
         """Modules, by path, whose calls are not looked into."""
@@ -59,6 +73,29 @@ class PrepareCustomConfig(_CustomConfig):
         self.non_traceable_module_classes = list(module_classes)
         return self
 
+    def set_input_quantized_indexes(self, indexes: list[int]) -> PrepareCustomConfig:
+        """Arguments, by position, that the converted model gets as quantized tensors."""
+        self.input_quantized_indexes = list(indexes)
+        return self
+
+    def set_output_quantized_indexes(self, indexes: list[int]) -> PrepareCustomConfig:
+        """Results, by position, that the converted model returns as quantized tensors."""
+        self.output_quantized_indexes = list(indexes)
+        return self
+
+    def set_float_to_observed_mapping(self, *mapping: Any) -> NoReturn:
+        """Raises NotImplementedError: layers of your own are replaced in eager mode."""
+        _refuse(
+            "a layer of your own",
+            'prepare(model, prepare_custom_config_dict={"float_to_observed_custom_module_class": {Float: Observed}})',
+        )
+
+    def set_standalone_module_name(self, *module: Any) -> NoReturn:
+        """Raises NotImplementedError: a part of a model is prepared by itself."""
+        _refuse("a part of the model with a configuration of its own", "prepare_fx and convert_fx of that part alone")
+
+    set_standalone_module_class = set_standalone_module_name
+
     def is_opaque(self, path: str, module: Module) -> bool:
         """Whether a module's calls are not looked into."""
         return path in self.non_traceable_module_names or type(module) in self.non_traceable_module_classes
@@ -66,6 +103,14 @@ class PrepareCustomConfig(_CustomConfig):
 
 class ConvertCustomConfig(_CustomConfig):
     """For `convert_fx`."""
+
+    def set_observed_to_quantized_mapping(self, *mapping: Any) -> NoReturn:
+        """Raises NotImplementedError: layers of your own are replaced in eager mode."""
+        _refuse(
+            "a layer of your own",
+            'convert(model, convert_custom_config_dict={"observed_to_quantized_custom_module_class"'
+            ": {Observed: Quantized}})",
+        )
 
 
 class FuseCustomConfig(_CustomConfig):

@@ -36,6 +36,7 @@ class GraphModule(Module):
 
     _graph: CallGraph
     _is_converted = False
+    _quantized_outputs: tuple[int, ...] = ()
     _is_reference = False  # converted to floats that are rounded
 
     @property
@@ -46,7 +47,17 @@ class GraphModule(Module):
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         with (_Converted if self._is_converted else _Prepared)(self):
             result = super().forward(*args, **kwargs)
-        return map_tensors(result, _floats) if self._is_converted else result
+        return self._dequantized(result) if self._is_converted else result
+
+    def _dequantized(self, result: Any) -> Any:
+        """The results as floats, but for those that the configuration leaves quantized."""
+        if not self._quantized_outputs or not isinstance(result, (tuple, list)):
+            return result if 0 in self._quantized_outputs else map_tensors(result, _floats)
+        parts = [
+            part if number in self._quantized_outputs else map_tensors(part, _floats)
+            for number, part in enumerate(result)
+        ]
+        return type(result)._make(parts) if hasattr(result, "_make") else type(result)(parts)
 
     def _get_name(self) -> str:
         return "GraphModule"

@@ -140,7 +140,11 @@ def _plan(
     for call in graph.matched:
         if call.op == "call_module" and opaque(call.target, model.get_submodule(call.target)):
             call.qconfig = None
-        if backend is not None and call.qconfig is not None and not backend.quantizes(names_of(call.key), call.qconfig):
+        if (
+            backend is not None
+            and call.qconfig is not None
+            and not backend.quantizes(_patterns(model, call), call.qconfig)
+        ):
             call.qconfig = None
         is_known = not call.is_skipped and (call.key in FUNCTIONS or call.key in MODULES)
         call.is_quantized = is_known and _is_static(call.qconfig) and _has_own_weight(call)
@@ -148,6 +152,12 @@ def _plan(
     _leave_in_floats(graph)
     for call in graph.matched:
         _join_relu(call)
+
+
+def _patterns(model: Module, call: Call) -> tuple:
+    """The patterns of a BackendConfig that a call matches: a fused layer also those of the layer it was."""
+    kind = kind_of(model.get_submodule(call.target)) if call.op == "call_module" else call.key
+    return *names_of(call.key), *([kind] if kind != call.key else [])
 
 
 def _leave_in_floats(graph: CallGraph) -> None:
@@ -195,8 +205,9 @@ def _is_dynamic(call: Call) -> bool:
 class _Observers:
     """Adds observers to a model in the order of calls, named and shared as PyTorch does."""
 
-    def __init__(self, model: Module) -> None:
+    def __init__(self, model: Module, quantized: list[Call]) -> None:
         self.model, self.count = model, 0
+        self.quantized = quantized  # arguments that are quantized tensors
         self.of_value: dict[tuple[Call, int], str] = {}  # by call and number of the result
         self.of_target: dict[str, str] = {}  # by path of the layer
 
@@ -219,6 +230,8 @@ class _Observers:
 
     def observe_input(self, call: Call, number: int, make: Callable) -> None:
         value = _source(call, number)
+        if value[0] in self.quantized:
+            return
         if value not in self.of_value:
             self.of_value[value] = call.input_observers[number] = self.add(make())
         call.sources[number] = self.of_value[value]
@@ -288,16 +301,24 @@ def _prepare(
                 _swap(model, call, DEFAULT_QAT_MODULE_MAPPINGS)
     watch_all(model, config.is_opaque)
     model = as_graph_module(model, graph)
-    observers = _Observers(model)
+    places = [call for call in model.graph.nodes if call.op == "placeholder"]
+    _check_indexes(config.input_quantized_indexes, len(places))
+    model._quantized_outputs = tuple(config.output_quantized_indexes)
+    observers = _Observers(model, [places[index] for index in config.input_quantized_indexes])
     for call in graph.matched:
         if call.is_quantized:
             observers.observe(call)
     return model
 
 
+def _check_indexes(indexes: list[int], count: int) -> None:
+    if not all(isinstance(index, int) and 0 <= index < count for index in indexes):
+        raise IndexError(f"set_input_quantized_indexes: the model has {count} tensor arguments, got {indexes}")
+
+
 def _from_dict(qconfig_dict: Any) -> QConfigMapping:
     if not isinstance(qconfig_dict, dict):
-        raise TypeError(f"qconfig_mapping must be a QConfigMapping, got {type(qconfig_dict).__name__}")
+        raise AssertionError(f"qconfig_mapping must be a QConfigMapping, got {type(qconfig_dict).__name__}")
     warn_caller(
         "Passing a QConfig dictionary to prepare is deprecated and will not be supported in a future version. Please "
         "pass in a QConfigMapping instead.",
@@ -440,7 +461,7 @@ def _converted(
     is_reference: bool = False,
 ) -> GraphModule:
     if not isinstance(graph_module, GraphModule) or graph_module._is_converted:
-        raise RuntimeError(
+        raise ValueError(
             f"{name}: expected the model that prepare_fx or prepare_qat_fx returned, got {type(graph_module).__name__}"
         )
     _backend(backend_config)  # the dtypes were chosen by prepare_fx

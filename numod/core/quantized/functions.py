@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NoReturn
-
 import numpy as np
 
 from ... import dtypes
@@ -12,6 +10,7 @@ from ...device.device import Device
 from ...dtypes import QuantizedDtype
 from ...errors import normalize_dim
 from ...formats import memory_format as MemoryFormat
+from ..attributes import refuse_plain
 from ..create.creation import empty
 from ..create.values import as_tensor
 from ..tensor import Tensor
@@ -61,6 +60,10 @@ def quantize_per_channel(
                 [2]], dtype=numod.int8)
     """
     _check_input(input, dtype)
+    if not -input.ndim <= axis < input.ndim:
+        raise RuntimeError(
+            f"Channel axis out of range in per channel affine quantization. Got: {axis} Expected: [0, {input.ndim})"
+        )
     axis, (scales, zero_points) = normalize_dim(axis, input.ndim), map(as_tensor, (scales, zero_points))
     for name, vector in (("scales", scales), ("zero_points", zero_points)):
         if vector.ndim != 1:
@@ -88,6 +91,8 @@ def quantize_per_tensor_dynamic(input: Tensor, dtype: QuantizedDtype, reduce_ran
         tensor([  0, 255], dtype=numod.uint8)
     """
     _check_input(input, dtype)
+    if dtype is dtypes.qint32:
+        raise RuntimeError("dtype QInt32 not supported; use numod.quint8 or numod.qint8")
     return quantize_per_tensor(input, *_parameters_of(input, dtype, reduce_range), dtype)
 
 
@@ -171,17 +176,10 @@ def dequantize(tensor: Tensor | Sequence[Tensor]) -> Tensor | tuple[Tensor, ...]
     return tensor.dequantize()
 
 
-def _refuse_plain(name: str, value: object) -> NoReturn:
-    raise NotImplementedError(
-        f"Could not run 'aten::{name}' with arguments from the 'CPU' backend: it needs a quantized tensor, got "
-        f"{getattr(value, 'dtype', type(value).__name__)}"
-    )
-
-
 def _part(name: str) -> object:
     def function(input: Tensor) -> object:
         if not isinstance(input, QuantizedTensor):
-            _refuse_plain(name, input)
+            refuse_plain(name, input)
         return getattr(QuantizedTensor, name)(input)
 
     function.__name__ = function.__qualname__ = name
@@ -241,6 +239,8 @@ def _empty_per_channel_affine_quantized(
 def _empty_integers(
     size: tuple, dtype: QuantizedDtype, device: str | Device | None, order: MemoryFormat | None
 ) -> Tensor:
+    if not isinstance(dtype, QuantizedDtype):
+        raise RuntimeError(f"Creation of quantized tensor requires quantized dtype like numod.quint8, got {dtype}")
     shape = size[0] if len(size) == 1 and isinstance(size[0], (tuple, list)) else size
     integers = empty(tuple(shape), dtype=dtype.integers, device=device)
     return integers if order is None else integers.contiguous(memory_format=order)

@@ -44,6 +44,9 @@ _FIXED = {"sigmoid": (1 / 256, 0), "hardsigmoid": (1 / 256, 0), "tanh": (1 / 128
 _COMPARING = "eq ne lt le gt ge __eq__ __ne__ __lt__ __le__ __gt__ __ge__ equal allclose isclose".split()
 # functions of the values that return no tensor
 _READING = "item tolist __bool__ __float__ __int__ __format__ std var".split()
+# methods of the class
+_OF_CLASS = """dequantize int_repr qscheme q_scale q_zero_point q_per_channel_scales q_per_channel_zero_points
+    q_per_channel_axis""".split()
 # functions that read the shape or the storage
 _ASKING = """size stride dim ndimension numel nelement is_contiguous element_size storage_offset data_ptr get_device
     is_floating_point is_complex __len__ is_inference is_shared is_pinned untyped_storage _is_view __hash__
@@ -75,6 +78,14 @@ def _write(target: QuantizedTensor, result: QuantizedTensor) -> QuantizedTensor:
 def _ask(func: Callable, name: str, args: tuple, kwargs: dict) -> Any:
     with overrides.DisableTorchFunctionSubclass():
         return func(*args, **kwargs)
+
+
+def _of_class(func: Callable, name: str, args: tuple, kwargs: dict) -> Any:
+    """What the class itself has, such as `q_scale`, also by the function of that name."""
+    source = next(iter((*args, *kwargs.values())))
+    if isinstance(source, QuantizedTensor):
+        return getattr(QuantizedTensor, name)(source)
+    return _ask(func, name, args, kwargs)
 
 
 def _move(func: Callable, name: str, args: tuple, kwargs: dict) -> Any:
@@ -202,6 +213,8 @@ def _wrap(result: Any, quantizer: Quantizer) -> Any:
 def _join(func: Callable, name: str, args: tuple, kwargs: dict) -> QuantizedTensor:
     """cat and stack: tensors of another scale are requantized to the first's."""
     tensors, *others = args
+    if not all(isinstance(member, QuantizedTensor) for member in tensors):
+        refuse(name)
     quantizer = tensors[0]._quantizer
     if quantizer.scheme.is_per_channel:
         refuse(name)
@@ -214,6 +227,9 @@ def _join(func: Callable, name: str, args: tuple, kwargs: dict) -> QuantizedTens
 
 def _requantize(func: Callable, name: str, args: tuple, kwargs: dict) -> Any:
     quantizer = next(arg._quantizer for arg in args if isinstance(arg, QuantizedTensor))
+    if kwargs.get("dtype") is not None:
+        short = getattr(kwargs["dtype"], "short", kwargs["dtype"])
+        raise RuntimeError(f"ScalarType {short} is not supported in new_qtensor; call dequantize() for a float result")
     result = func(*map(_value, args), **kwargs)
     if quantizer.scheme.is_per_channel and result.shape != args[0].shape:
         raise RuntimeError(
@@ -359,6 +375,7 @@ def _linear(func: Callable, name: str, args: tuple, kwargs: dict) -> Tensor:
 
 _RULES: dict[str, Callable] = {
     **dict.fromkeys(_ASKING, _ask),
+    **dict.fromkeys(_OF_CLASS, _of_class),
     **dict.fromkeys(_MOVING, _move),
     **dict.fromkeys(_REQUANTIZED, _requantize),
     **dict.fromkeys(_FIXED, _fixed),

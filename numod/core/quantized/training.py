@@ -117,7 +117,9 @@ def fused_moving_avg_obs_fake_quant(
         >>> torch.fused_moving_avg_obs_fake_quant(x, on, on, low, high, scale, zero_point, 0.01, 0, 15)
         tensor([0.0000, 0.3000, 1.5000])
     """
-    if observer_on.item() == 1 and x.numel():
+    if not x.numel():
+        return x.clone()
+    if observer_on.item() == 1:
         values = x.detach().to(running_min.dtype)
         low_high = values.transpose(0, ch_axis).flatten(1).aminmax(dim=1) if per_row_fake_quant else values.aminmax()
         move_averages((running_min, running_max), low_high, averaging_const)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -114,3 +116,20 @@ def test_what_mixes_channels_is_refused(call):
     x = numod.quantize_per_channel(numod.randn(4, 6), numod.ones(4), numod.zeros(4), 0, numod.qint8)
     with pytest.raises(RuntimeError, match="dequantize"):
         call(x)
+
+
+def test_functions_work_after_another_subclass_has_overridden_them():
+    code = """
+import numod
+numod.dequantize, numod.int_repr, numod.q_scale
+class Other(numod.Tensor):
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        return super().__torch_function__(func, types, args, kwargs or {})
+numod.ones(2).as_subclass(Other) + 1
+q = numod.quantize_per_tensor(numod.ones(2), 0.5, 3, numod.qint8)
+assert numod.dequantize(q).tolist() == numod.dequantize([q, q])[1].tolist() == [1, 1]
+assert numod.int_repr(q).tolist() == [5, 5] and numod.q_scale(q) == 0.5
+assert numod.Tensor.dequantize(q).tolist() == [1, 1] and numod.q_zero_point(input=q) == 3
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -7,12 +7,13 @@ from typing import Any
 from ....core import Tensor
 from ....core.quantized import per_channel_affine_float_qparams
 from ....nn import Conv1d as _Conv1d, Conv2d as _Conv2d, Conv3d as _Conv3d, Linear as _Linear, Module
-from ....nn import Embedding as _Embedding, EmbeddingBag as _EmbeddingBag, Parameter
+from ....nn import Embedding as _Embedding, EmbeddingBag as _EmbeddingBag, Parameter, ReLU
 from ....nn import functional as F
 from ....nn.utils.parametrize import (
     transfer_parametrizations_and_params,
     type_before_parametrizations as kind_of,
 )
+from .. import intrinsic
 from ..intrinsic import _FusedModule
 
 __all__ = ["Conv1d", "Conv2d", "Conv3d", "Embedding", "EmbeddingBag", "Linear"]
@@ -45,15 +46,27 @@ class QATModule:
         """Raise for a QConfig that the layer cannot be trained with."""
 
     def to_float(self) -> Module:
-        """The float layer with this layer's parameters."""
-        kind = next(base for base in type(self).__mro__ if base.__module__.startswith("numod.nn."))
+        """The float layer with this layer's parameters: a batch norm is in them, and a ReLU follows where it did."""
+        kind = _float_kind(type(self))
         result = object.__new__(kind)
         Module.__init__(result)
-        result.__dict__.update({name: value for name, value in vars(self).items() if not name.startswith("_")})
-        for name, parameter in self._parameters.items():
+        settings = {name: value for name, value in vars(self).items() if name[0] != "_" and name != "freeze_bn"}
+        result.__dict__.update(settings)
+        parameters = dict(self._parameters)
+        if hasattr(self, "fused_parameters"):
+            parameters["weight"], parameters["bias"] = self.fused_parameters()
+        for name, parameter in parameters.items():
             result.register_parameter(name, None if parameter is None else Parameter(parameter.detach()))
         del result.qconfig
+        if getattr(self, "_then_relu", False):
+            pair = "LinearReLU" if kind is _Linear else kind.__name__.replace("Conv", "ConvReLU")
+            result = getattr(intrinsic, pair)(result, ReLU())
         return result.train(self.training)
+
+
+def _float_kind(kind: type) -> type[Module]:
+    """The float layer that a layer for training derives from."""
+    return next(base for base in kind.__mro__ if base.__module__.startswith("numod.nn."))
 
 
 def with_rounding(cls: type, mod: Module, qconfig: Any) -> Any:
@@ -102,7 +115,7 @@ class Linear(QATModule, _Linear):
 
 class _Conv(QATModule):
     def __init__(self, *args: Any, qconfig: Any = None, **kwargs: Any) -> None:
-        _with_qconfig(self._FLOAT_MODULE, self, args, qconfig, kwargs)
+        _with_qconfig(_float_kind(type(self)), self, args, qconfig, kwargs)
 
     def forward(self, input: Tensor) -> Tensor:
         return self._conv_forward(input, self.weight_fake_quant(self.weight), self.bias)

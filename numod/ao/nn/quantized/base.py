@@ -63,6 +63,7 @@ class QuantizedOutput(Module):
     scale: float
     zero_point: int
     _saves_parameters = True
+    _needs_parameters = True  # in a state dict: PyTorch does not save those of some layers
 
     def set_output(self, scale: float, zero_point: int) -> None:
         """Set the scale and zero point of the result."""
@@ -70,6 +71,11 @@ class QuantizedOutput(Module):
 
     def quantized(self, values: Tensor, like: Tensor) -> QuantizedTensor:
         """Floats as the layer's quantized result, in the input's dtype."""
+        if not isinstance(like, QuantizedTensor):
+            raise NotImplementedError(
+                f"Could not run '{self._get_name()}' with arguments from the 'CPU' backend: it needs a quantized "
+                f"input, got {like.dtype}; put a QuantStub before it"
+            )
         return Quantizer(like.dtype, per_tensor_affine, self.scale, self.zero_point).quantize(values)
 
     def _save_to_state_dict(self, destination: dict, prefix: str, keep_vars: bool) -> None:
@@ -84,7 +90,7 @@ class QuantizedOutput(Module):
         for name, kind in (("scale", float), ("zero_point", int)) if self._saves_parameters else ():
             if prefix + name in state_dict:
                 setattr(self, name, kind(state_dict.pop(prefix + name)))
-            elif strict:
+            elif strict and self._needs_parameters:
                 missing.append(prefix + name)
         super()._load_from_state_dict(state_dict, prefix, local_metadata, strict, missing, *others)
 

@@ -6,7 +6,8 @@ from typing import Any
 
 from .... import dtypes
 from .... import nn
-from ....core import Tensor, tensor
+from ....errors import warn_caller
+from ....core import Tensor, tensor, zeros
 from ....core.derived import number_of
 from ....core.quantized import QuantizedTensor, quantize_per_channel, quantize_per_tensor
 from ....nn import functional as F
@@ -126,9 +127,52 @@ InstanceNorm1d, InstanceNorm2d, InstanceNorm3d = (
 Hardswish = _quantized("Hardswish", nn.Hardswish, "scale zero_point")
 LeakyReLU = _quantized("LeakyReLU", nn.LeakyReLU, "scale zero_point negative_slope inplace")
 ELU = _quantized("ELU", nn.ELU, "scale zero_point alpha", _saves_parameters=False)
-PReLU = _quantized("PReLU", nn.PReLU, "output_scale output_zero_point num_parameters")
-Sigmoid = _quantized("Sigmoid", nn.Sigmoid, "output_scale output_zero_point")
-Softmax = _quantized("Softmax", nn.Softmax, "dim scale zero_point")
+Sigmoid = _quantized(
+    "Sigmoid", nn.Sigmoid, "output_scale output_zero_point", _needs_parameters=False, _get_name=lambda self: "Sigmoid"
+)
+Softmax = _quantized("Softmax", nn.Softmax, "dim scale zero_point", _needs_parameters=False)
+
+
+class PReLU(QuantizedOutput):
+    """PReLU with a quantized weight and result."""
+
+    weight: Tensor
+    _needs_parameters = False
+
+    def __init__(self, output_scale: float, output_zero_point: int, num_parameters: int = 1) -> None:
+        super().__init__()
+        self.num_parameters = num_parameters
+        self.set_output(float(output_scale), int(output_zero_point))
+        self.register_buffer("weight", quantize_per_tensor(zeros(num_parameters), 1.0, 0, dtypes.quint8))
+
+    def set_weight(self, w: QuantizedTensor) -> None:
+        """Set the quantized weight."""
+        self._buffers["weight"] = expect_quantized(w, "weight")
+
+    def _get_name(self) -> str:
+        return "QuantizedPReLU"
+
+    def forward(self, input: Tensor) -> Tensor:
+        return self.quantized(F.prelu(input.dequantize(), self.weight.dequantize()), input)
+
+    def _load_from_state_dict(self, state_dict: dict, prefix: str, *others: Any) -> None:
+        weight = state_dict.pop(f"{prefix}weight", None)  # PyTorch does not save it
+        if weight is not None:
+            self.set_weight(weight)
+        state_dict[f"{prefix}weight"] = self.weight
+        super()._load_from_state_dict(state_dict, prefix, *others)
+
+    @classmethod
+    def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> PReLU:
+        """The layer of an observed float one."""
+        result, observer = cls(*observed(mod), mod.num_parameters), mod.qconfig.weight()
+        weight = mod.weight.detach().float()
+        observer(weight)
+        if observer.dtype is not dtypes.quint8:
+            warn_caller(f"PReLU's weight observer should have dtype quint8 but got {observer.dtype}")
+        scale, zero_point = observer.calculate_qparams()
+        result.set_weight(quantize_per_tensor(weight, float(scale), int(zero_point), dtypes.quint8))
+        return result
 
 
 class ReLU6(nn.ReLU6):
@@ -163,6 +207,8 @@ class EmbeddingPackedParams(Module):
 
     def __init__(self, num_embeddings: int, embedding_dim: int, dtype: dtypes.dtype = dtypes.quint8) -> None:
         super().__init__()
+        if dtype is not dtypes.quint8:
+            raise NotImplementedError(f"Unsupported dtype on quantized embedding! Supports quint8. Got dtype: {dtype}")
         self.dtype = dtype
         ones, zeros = tensor([1.0] * num_embeddings), tensor([0.0] * num_embeddings)
         values = ones[:, None].expand(num_embeddings, embedding_dim)

@@ -41,6 +41,14 @@ def _quantized(weight: Tensor) -> QuantizedTensor:
     return quantize_per_tensor(weight, 0.1, 0, dtypes.qint8)
 
 
+def _expect(mod: Module, layer: Module, *kinds: type[Module]) -> None:
+    """Raise AssertionError for a float layer of another class, or without a QConfig."""
+    if not isinstance(layer, kinds[0]):
+        raise AssertionError(f"from_float only works for {kinds[0].__name__}, got {type(layer).__name__}")
+    if getattr(mod, "qconfig", None) is None:
+        raise AssertionError("Input float module must have qconfig defined")
+
+
 class Linear(_PackedLinear):
     """x @ weight.T + bias for a float x, (…, in_features) -> (…, out_features)."""
 
@@ -66,6 +74,7 @@ class Linear(_PackedLinear):
     def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Linear:
         """The layer of a float one."""
         layer = mod[0] if isinstance(mod, _FusedModule) else mod
+        _expect(mod, layer, nn.Linear)
         weight = _weight_of(layer.weight, mod.qconfig)
         kind = dtypes.float16 if weight.dtype is dtypes.float16 else dtypes.qint8
         result = cls(layer.in_features, layer.out_features, layer.bias is not None, kind)
@@ -112,6 +121,7 @@ class _Recurrent:
     @classmethod
     def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Any:
         """The layer of a float one."""
+        _expect(mod, mod, *(kind for kind in cls.__mro__ if kind.__module__.startswith(nn.__name__)))
         result = cls.__new__(cls)
         Module.__init__(result)
         settings = {name: value for name, value in vars(mod).items() if name not in vars(result)}
