@@ -96,7 +96,7 @@ def test_the_whole_model_decides(answers, monkeypatch):
 
     def run(model):
         made.append(model)
-        return lambda *inputs: None if inputs[0].equal(x) else pytest.fail("another input")
+        return lambda *inputs: model(*inputs) if inputs[0].equal(x) else pytest.fail("another input")
 
     def is_faster(one, other):
         one(), other()
