@@ -95,8 +95,9 @@ def test_the_whole_model_decides(answers, monkeypatch):
     x, made, left = torch.randn(8, 1, 8, 8), [], list(answers)
 
     def run(model):
+        assert not model._forward_pre_hooks and not any(hasattr(layer, "qconfig") for layer in model.modules())
         made.append(model)
-        return lambda *inputs: None if inputs[0].equal(x) else pytest.fail("another input")
+        return lambda *inputs: model(*inputs) if inputs[0].equal(x) else pytest.fail("another input")
 
     def is_faster(one, other):
         one(), other()

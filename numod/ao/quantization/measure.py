@@ -142,7 +142,7 @@ def _without_observers(layer: Module) -> Module:
 def _copied(module: Module, modules: dict) -> Module:
     """A module with the same state and other submodules."""
     result = object.__new__(type(module))
-    hooks = {name: type(value)(value) for name, value in module.__dict__.items() if name.endswith("_hooks")}
+    hooks = {name: type(value)(value) for name, value in module.__dict__.items() if "_hooks" in name}
     result.__setstate__({**module.__dict__, **hooks, "_modules": modules})
     return result
 

@@ -210,13 +210,19 @@ def _convert_measured(module: Module, convert_layers: Callable, measurement: Mea
         best = module
         measurement.decisions |= {path: decision for path, decision in measurement.earlier.items() if not path}
         if float_model is not None and call is not None and not measurement.earlier:
-            best = measurement.choose_model(float_model, module, lambda: _converted(full, convert_layers), call)
+            # timed without observers and hooks, which a compiler would call
+            mixed = _without_observers(shared_copy(module))
+            best = measurement.choose_model(float_model, mixed, lambda: _converted(full, convert_layers), call)
     module._modules = best._modules
     module.quantization_decisions = measurement.decisions
 
 
 def _converted(model: Module, convert_layers: Callable) -> Module:
     convert_layers(model)
+    return _without_observers(model)
+
+
+def _without_observers(model: Module) -> Module:
     _remove_qconfig(model)
     return model
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from contextvars import ContextVar
+from math import prod
 
 from ... import dtypes
+from ...ops.image.byte_pooling import MOST_ELEMENTS
 from ...ops.op import Op
 from ..apply import apply
 from ..tensor import Tensor
@@ -23,6 +25,7 @@ def averaged_dtypes() -> tuple[dtypes.dtype, ...]:
 def pools_bytes(x: Tensor, ndim: int) -> bool:
     """Whether `pooled_bytes` takes this input for pooling over `ndim` dimensions."""
     is_plain = x.dtype in _BYTES and ndim == 2 and x.ndim == 4 and x.device.type == "cpu"
+    is_plain = is_plain and prod(x.shape[2:]) <= MOST_ELEMENTS
     return is_plain and not records_float_layers.get()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable
+from math import prod
 
 import numpy as np
 
@@ -14,12 +15,14 @@ from ...core.apply import apply
 from ...core.tensor import Tensor
 from ...device import Layout
 from ...ops.convolution import convolution, sparse as sparse_convolution
-from ...ops.matmul import matmul, sparse
+from ...kernel.any_size import for_all_sizes
+from ...kernel.registers.sparse_windows import runs as has_windows
+from ...ops.matmul import sparse, sparse_windows
 from ...ops.op import Op, Packing
 
 LEAST_ZEROS = 0.5  # the part of a weight that must be zero for a measurement
 _ROUNDS, _CALLS, _LEAST_SECONDS = 5, 3, 2e-4  # of a measurement: the least calls and time of one timing
-_measured: dict[tuple, bool] = {}
+_measured: dict[tuple, int] = {}  # the number of the form that was chosen
 
 
 def sparse_packing(op: Op, layouts: tuple, attributes: tuple, weight: Tensor, dense: Packing | None) -> Packing | None:
@@ -36,12 +39,26 @@ def sparse_packing(op: Op, layouts: tuple, attributes: tuple, weight: Tensor, de
     if values.ndim < 2 or np.count_nonzero(values) > (1 - LEAST_ZEROS) * values.size:
         return None
     capacity = sparse.capacity_of(values.reshape(len(values), -1))
-    product = sparse.sparse_linear if op is matmul.linear else sparse_convolution.sparse_convolution
-    packing = Packing(1, sparse.pack_sparse, (capacity,), product)
-    key = op, x.shape, weight.shape, capacity
+    key, packings = (op, x.shape, weight.shape, capacity), _packings(op, x, weight.detach(), capacity)
     if key not in _measured:
-        _measured[key] = _is_faster(op, layouts, attributes, weight.detach(), packing, dense)
-    return packing if _measured[key] else None
+        best = 0
+        for number, packing in enumerate(packings, 1):
+            fastest = packings[best - 1] if best else dense
+            if _is_faster(op, layouts, attributes, weight.detach(), packing, fastest):
+                best = number
+        _measured[key] = best
+    return packings[_measured[key] - 1] if _measured[key] else None
+
+
+def _packings(op: Op, x: Layout, weight: Tensor, capacity: int) -> list[Packing]:
+    """The sparse forms of a weight that a product can take."""
+    if op is convolution.convolution:
+        return [Packing(1, sparse.pack_sparse, (capacity,), sparse_convolution.sparse_convolution)]
+    packings = [Packing(1, sparse.pack_sparse, (capacity,), sparse.sparse_linear)]
+    if prod(x.shape[:-1]) == 1 and has_windows() and not for_all_sizes.get():
+        steps = sparse_windows.capacity_of(apply(sparse_windows.pack_windows, (weight,), (0,)).numpy(), len(weight))
+        packings.append(Packing(1, sparse_windows.pack_windows, (steps,), sparse_windows.window_linear))
+    return packings
 
 
 def _is_faster(

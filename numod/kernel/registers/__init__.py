@@ -19,14 +19,15 @@ from . import (
     limb_dots,
     pool_rows,
     sparse_rows,
+    sparse_windows,
     tiles,
     vectors,
     winograd,
 )
 
 _MODULES = (
-    vectors, tiles, butterflies, byte_tiles, dots, limb_dots, argminmax, pool_rows, sparse_rows, depthwise_bytes,
-    depthwise_fma, winograd,
+    vectors, tiles, butterflies, byte_tiles, dots, limb_dots, argminmax, pool_rows, sparse_rows, sparse_windows,
+    depthwise_bytes, depthwise_fma, winograd,
 )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ integers stand for, as integers of the same scale.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 
 import numpy as np
 
@@ -21,6 +22,9 @@ from ...kernel.scalar import scalar
 from ...kernel.specialize import specialized
 from ..op import Op, Plan
 from .pooling import size_error
+
+
+MOST_ELEMENTS = 1 << 23  # of an image, whose sum has 32 bits
 
 
 def max_kernel(
@@ -144,6 +148,8 @@ class BytePool(Op):
         low, high = dtypes.RANGES[dtype]
         if not low <= attributes[7] <= high:
             return f"zero must be an integer of {dtype}, got {attributes[7]}"
+        if sizes["h"] * sizes["w"] > MOST_ELEMENTS or max(prod(attributes[0]), attributes[6]) >= 1 << 31:
+            return f"means of {sizes['h']} x {sizes['w']} elements, windows {attributes[0]} exceed 32-bit sums"
         return size_error((sizes["h"], sizes["w"]), attributes[4], attributes)
 
     def prepare(self, arguments: tuple, attributes: tuple) -> Plan:

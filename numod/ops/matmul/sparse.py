@@ -19,21 +19,15 @@ from ...kernel.library.panels import transpose
 from ...kernel.registers.primitives.sparse import sparse_batch, sparse_dots
 from ...kernel.registers.sparse_rows import ROWS, VECTORS
 from ...kernel.registers.vectors import host
+from ...kernel.scalar import shared_scalar
 from ...kernel.specialize import specialized
 from ..op import Op, Plan
 from .matmul import Linear
 
 
-def pack_groups(weight, packed, counts, starts, rows, inner, capacity, *, LANES):
-    """Pack weight (rows, inner) into packed: whether it fits, the first step of each group, the rows of the groups,
-    columns, values. Rows with as many elements share a group, so that few zeros are stored.
-
-    Scratch: counts (rows) and starts (inner + 2).
-    """
-    groups, total = (rows + LANES - 1) // LANES, int64(0)
-    order_at = groups + 2
-    columns_at = order_at + groups * LANES
-    values_at = columns_at + capacity * LANES
+@shared_scalar
+def sort_rows(weight, packed, order_at, counts, starts, rows, inner, padded):
+    """packed (padded), from order_at on = the rows of weight (rows, inner) by the number of their elements."""
     for k in range(inner + 2):
         starts[uintp(k)] = 0
     for row in range(rows):
@@ -48,8 +42,21 @@ def pack_groups(weight, packed, counts, starts, rows, inner, capacity, *, LANES)
         position = starts[uintp(counts[uintp(row)])]
         packed[uintp(order_at + position)] = row
         starts[uintp(counts[uintp(row)])] = position + 1
-    for position in range(rows, groups * LANES):
+    for position in range(rows, padded):
         packed[uintp(order_at + position)] = position
+
+
+def pack_groups(weight, packed, counts, starts, rows, inner, capacity, *, LANES):
+    """Pack weight (rows, inner) into packed: whether it fits, the first step of each group, the rows of the groups,
+    columns, values. Rows with as many elements share a group, so that few zeros are stored.
+
+    Scratch: counts (rows) and starts (inner + 2).
+    """
+    groups, total = (rows + LANES - 1) // LANES, int64(0)
+    order_at = groups + 2
+    columns_at = order_at + groups * LANES
+    values_at = columns_at + capacity * LANES
+    sort_rows(weight, packed, order_at, counts, starts, rows, inner, groups * LANES)
     for group in range(groups):
         packed[uintp(1 + group)] = total
         total += counts[uintp(packed[uintp(order_at + min(group * LANES + LANES, rows) - 1)])]

@@ -109,5 +109,7 @@ def test_calls_that_do_not_fit_are_refused_in_programs():
         contract.check(byte_pooling.average_pool_bytes, layouts, (*attributes, False, 0, -1))
     with pytest.raises(ValueError, match="must fit windows"):
         contract.check(byte_pooling.max_pool_bytes, layouts, (*attributes[:4], (9, 9), False, 0, 0))
+    with pytest.raises(ValueError, match="exceed 32-bit sums"):
+        contract.check(byte_pooling.average_pool_bytes, layouts, (*attributes, True, 1 << 32, 0))
     with pytest.raises(ValueError, match="int8 or uint8"):
         contract.check(byte_pooling.max_pool_bytes, [numod.zeros(2, 6, 8, 3)._layout], (*attributes, False, 0, 0))
