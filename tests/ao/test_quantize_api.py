@@ -100,3 +100,17 @@ def test_auto_keeps_floats_where_they_are_faster(monkeypatch):
 def test_refusals(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_rows_of_activations_in_another_dtype(dtype, compiled):
+    torch.manual_seed(0)
+    model, x = network(), torch.randn(3, 64)
+    quantize_(model, Int8DynamicActivationInt8WeightConfig())
+    with torch.no_grad():
+        expected = model(x)
+        other = copy.deepcopy(model).to(dtype)
+        result = (torch.compile(other) if compiled else other)(x.to(dtype))
+    assert result.dtype is dtype
+    torch.testing.assert_close(result.float(), expected, rtol=0.05, atol=0.02)

@@ -43,7 +43,7 @@ _READING = "item tolist __bool__ __float__ __int__ __format__ std var".split()
 # functions that read the shape or the storage
 _ASKING = """size stride dim ndimension numel nelement is_contiguous element_size storage_offset data_ptr get_device
     is_floating_point is_complex __len__ is_inference is_shared is_pinned untyped_storage _is_view __hash__
-    storage retain_grad register_hook __dir__ dim_order is_tensor""".split()
+    storage retain_grad register_hook __dir__ dim_order is_tensor share_memory_""".split()
 
 
 def call(func: Callable, path: str, args: tuple, kwargs: dict) -> Any:
