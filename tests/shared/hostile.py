@@ -112,13 +112,14 @@ def _weight_only(config: object) -> numod.nn.Module:
 
 
 def _compressed() -> tuple:
-    """A linear layer whose weight's zeros are left out, of blocks."""
+    """A convolution and a linear layer whose weights' zeros are left out, single ones and blocks."""
     torch.manual_seed(0)
-    layer = torch.nn.Linear(16, 8)
+    model = torch.nn.Sequential(torch.nn.Conv2d(2, 4, 3, padding=1), torch.nn.Flatten(), torch.nn.Linear(64, 8))
     with torch.no_grad():
-        layer.weight.view(8, 4, 4)[:, 1:] = 0
-    x = r(2, 16)
-    program = without_zeros(export(layer, (x,)).frozen(), measured=False).program
+        model[0].weight[:, 0] = 0
+        model[2].weight.view(8, 16, 4)[:, 1:] = 0
+    x = r(2, 2, 4, 4)
+    program = without_zeros(export(model, (x,)).frozen(), measured=False).program
     return lambda x: program(x), (x,)
 
 
