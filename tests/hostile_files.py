@@ -23,11 +23,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 SECONDS, BYTES = 120, 1 << 30  # for a batch, and two files a second more; the memory of its process
-CHECKPOINTS = ("plain", "structured", "archive.pt", "flat.pt", "pickle.pt", "legacy.pt")
+CHECKPOINTS = "plain structured archive.pt flat.pt pickle.pt legacy.pt quantized quantized.pt".split()
 SHARES = {
     "programs": 0.20,
     "attributes": 0.05,
-    **{f"checkpoints:{kind}": 0.075 for kind in CHECKPOINTS},
+    **{f"checkpoints:{kind}": 0.45 / len(CHECKPOINTS) for kind in CHECKPOINTS},
     "entries": 0.15,
     "archives": 0.15,
 }

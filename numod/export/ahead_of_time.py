@@ -80,9 +80,9 @@ def aot_compile(
     - `optimize`: for "speed" or "size".
     - `options={"freezing": True}`: weights are constants, and what depends on them alone is computed ahead
       (`ExportedProgram.frozen`); they have no names in the file of weights. With `"sparsity": True` as well, weights of
-      linear layers are stored and multiplied without their zeros, where that takes fewer bytes; if a target has an
-      operating system, also only where a measurement on this machine shows that it is faster. Weights that the program
-      writes to, and those of programs with dynamic dimensions, keep their zeros.
+      linear layers and convolutions are stored and multiplied without their zeros, where that takes fewer bytes; if a
+      target has an operating system, also only where a measurement on this machine shows that it is faster. Weights
+      that the program writes to, and those of programs with dynamic dimensions, keep their zeros.
 
     Raises ExportError, before anything is written, with a list of everything that cannot be exported.
     """

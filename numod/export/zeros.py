@@ -13,19 +13,25 @@ from ..core.tensor import Tensor
 from ..graph.ir.alias_analysis import Effects, accessed_values, copied, program_outputs
 from ..graph.ir.program import Program, Step, Value
 from ..graph.passes.sparsity import LEAST_ZEROS, is_faster
+from ..ops.convolution.compressed import compressed_convolution
+from ..ops.convolution.convolution import convolution
 from ..ops.matmul import compressed
 from ..ops.matmul.int8_linear import byte_linear
 from ..ops.matmul.matmul import linear
 from .program import ExportedProgram
 
 _DTYPES = dtypes.float32, dtypes.int8
-_FORMS = {linear: compressed.compressed_linear, byte_linear: compressed.compressed_byte_linear}
+_FORMS = {
+    linear: compressed.compressed_linear,
+    byte_linear: compressed.compressed_byte_linear,
+    convolution: compressed_convolution,
+}
 
 
 def without_zeros(
     exported: ExportedProgram, measured: bool, known: dict[tuple, list[Tensor]] | None = None
 ) -> ExportedProgram:
-    """The frozen program whose linear layers read compressed weights, where that takes fewer bytes.
+    """The frozen program whose linear layers and convolutions read compressed weights, where that takes fewer bytes.
 
     If `measured`, only weights that are at least half zeros, and where a measurement on this machine shows that their
     layer is faster. Programs with dynamic dimensions stay as they are, and so do weights that a program writes to.
@@ -48,7 +54,7 @@ def _compressed(program: Program, measured: bool, known: dict[tuple, list[Tensor
     for step in program.steps:
         weight = step.inputs[1] if isinstance(step, Step) and step.op in _FORMS else None
         tensor = constants.get(weight)
-        rows = None if tensor is None else compressed.compressed(tensor.detach().numpy())
+        rows = None if tensor is None else _rows(step, tensor)
         if rows is None or (measured and not _is_faster(program, step, tensor, rows)):
             result.steps.append(step)
             continue
@@ -60,11 +66,26 @@ def _compressed(program: Program, measured: bool, known: dict[tuple, list[Tensor
         x, _, *others = step.inputs
         inputs = (x, *values[weight], *others)
         result.steps.append(
-            Step(_FORMS[step.op], inputs, (block, *step.attributes), step.results, False, step.location)
+            Step(_FORMS[step.op], inputs, _attributes(step, tensor, block), step.results, False, step.location)
         )
     used = {value for step in result.steps for value in accessed_values(step)}.union(program_outputs(result))
     result.held = {value: tensor for value, tensor in result.held.items() if value in used}
     return result
+
+
+def _rows(step: Step, weight: Tensor) -> tuple | None:
+    """The compressed weight of a step; None if that takes more bytes, or the step computes another convolution."""
+    values = weight.detach().numpy()
+    if step.op is not convolution:
+        return compressed.compressed(values)
+    if weight.dtype is not dtypes.float32 or step.attributes[-1] is not None or len(step.inputs) > 2:
+        return None
+    return compressed.compressed(values.reshape(len(values), -1), (1,))
+
+
+def _attributes(step: Step, weight: Tensor, block: int) -> tuple:
+    """The attributes of a step's op for a compressed weight."""
+    return (tuple(weight.shape[2:]), *step.attributes[:-1]) if step.op is convolution else (block, *step.attributes)
 
 
 def _hold(program: Program, tensor: Tensor) -> Value:
@@ -84,6 +105,6 @@ def _is_faster(program: Program, step: Step, weight: Tensor, rows: tuple) -> boo
     example = ones(*program.layouts[x].shape, dtype=program.layouts[x].dtype)
     sparse = example, *map(from_numpy, parts), *others
     return is_faster(
-        partial(apply, _FORMS[step.op], sparse, (block, *step.attributes)),
+        partial(apply, _FORMS[step.op], sparse, _attributes(step, weight, block)),
         partial(apply, step.op, (example, weight, *others), step.attributes),
     )

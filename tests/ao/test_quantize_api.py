@@ -12,6 +12,7 @@ from numod.ao.quantization import (
     Int4WeightOnlyConfig,
     Int8DynamicActivationInt8WeightConfig,
     Int8WeightOnlyConfig,
+    quantize_dynamic,
     quantize_,
 )
 from numod.ao.quantization.granularity import TorchAODType
@@ -190,3 +191,35 @@ except NotImplementedError as error:
     assert '"auto"' in str(error)
 """
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_rows_of_activations_in_another_dtype(dtype, compiled):
+    torch.manual_seed(0)
+    model, x = network(), torch.randn(3, 64)
+    quantize_(model, Int8DynamicActivationInt8WeightConfig())
+    with torch.no_grad():
+        expected = model(x)
+        other = copy.deepcopy(model).to(dtype)
+        result = (torch.compile(other) if compiled else other)(x.to(dtype))
+    assert result.dtype is dtype
+    torch.testing.assert_close(result.float(), expected, rtol=0.05, atol=0.02)
+
+
+@pytest.mark.parametrize("config", [config for config, *_ in CONFIGS.values()])
+@pytest.mark.parametrize("strict", [True, False])
+def test_a_float_checkpoint_says_what_to_do(config, strict):
+    model = network()
+    state = model.state_dict()
+    quantize_(model, config)
+    with pytest.raises(RuntimeError, match="0.weight is a float weight.*into the float model, then quantize that"):
+        model.load_state_dict(state, strict=strict)
+
+
+@pytest.mark.parametrize("dtype", [torch.qint8, torch.float16])
+def test_a_float_checkpoint_of_linear_layers_says_what_to_do(dtype):
+    model = nn.Sequential(nn.ReLU(), nn.Linear(4, 3))
+    quantized = quantize_dynamic(model, {nn.Linear}, dtype=dtype)
+    with pytest.raises(RuntimeError, match="1.weight is a float weight.*into the float model, then quantize that"):
+        quantized.load_state_dict(model.state_dict())

@@ -26,6 +26,7 @@ BARS = {
     "differential_equation": lambda error: error < 0.05,
     "learner_digits": lambda accuracy: accuracy > 0.98,
     "quantize_digits": lambda results: _quantized_is_as_good(**results),
+    "quantize_language_model": lambda results: _quantized_is_as_fluent(**results),
     "fine_tune": lambda result: result[0] > 0.9 and result[1] == 1.0,
 }
 
@@ -34,6 +35,11 @@ def _quantized_is_as_good(float: tuple, dynamic: tuple, static: tuple, QAT: tupl
     """Accuracies are within 0.5 points, the trained one's within 0.2, and weights of 8 bits take about a quarter."""
     accurate = min(dynamic[0], static[0]) >= float[0] - 0.005 and QAT[0] >= float[0] - 0.002
     return accurate and max(static[1], QAT[1]) <= 0.27 * float[1]
+
+
+def _quantized_is_as_fluent(float: tuple, dynamic: tuple) -> bool:
+    """Perplexity is within 1 %."""
+    return dynamic[0] <= 1.01 * float[0] < 20 and dynamic[1] <= 0.27 * float[1]
 
 
 def example(name: str) -> ModuleType:
@@ -58,6 +64,28 @@ def test_example_reaches_its_bar(name: str) -> None:
 def test_the_compiled_step_gives_the_eager_losses() -> None:
     eager, compiled = example("compiled_training_step").main(steps=20)
     assert eager == pytest.approx(compiled, rel=1e-4) and eager[-1] < eager[0]
+
+
+def test_the_quantized_block_of_mobilenet_is_as_good() -> None:
+    script = example("quantize_digits")
+    result = script.main(script.MobileNetwork)
+    assert _quantized_is_as_good(**result), result
+
+
+@pytest.mark.learner
+@pytest.mark.parametrize("kind", ["Network", "MobileNetwork"])
+def test_quantized_networks_are_as_good_with_any_seed(kind: str) -> None:
+    """There are 360 test images: training goes on to another network, which may take one of them differently."""
+    script = example("quantize_digits")
+    results = [script.main(getattr(script, kind), seed) for seed in range(5)]
+    changes = {name: [result[name][0] - result["float"][0] for result in results] for name in results[0]}
+    assert min(*changes["dynamic"], *changes["static"]) >= -0.005, changes
+    assert statistics.mean(changes["QAT"]) >= -0.002 and min(changes["QAT"]) > -1.5 / 360, changes
+
+
+@pytest.mark.learner
+def test_a_quantized_language_model_is_as_fluent_with_any_seed() -> None:
+    assert all(_quantized_is_as_fluent(**example("quantize_language_model").main(seed=seed)) for seed in range(5))
 
 
 @pytest.mark.learner

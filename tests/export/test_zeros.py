@@ -141,3 +141,37 @@ def test_programs_share_what_is_computed_of_shared_weights(tmp_path: Path, monke
 def test_refused_options(options: dict, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="options must be of"):
         aot_compile(export(pruned(), (torch.randn(1, 64),)), tmp_path, options=options)
+
+
+def pruned_convolutions() -> nn.Module:
+    torch.manual_seed(0)
+    layers = nn.Conv2d(3, 16, 3, padding=1), nn.ReLU(), nn.Conv2d(16, 16, 1), nn.Conv2d(16, 16, 3, stride=2, groups=4)
+    model = nn.Sequential(*layers, nn.ReLU(), nn.Conv2d(16, 8, 3, padding=2, dilation=2)).eval()
+    for layer in model:
+        if type(layer) is nn.Conv2d:
+            prune.l1_unstructured(layer, "weight", 0.9)
+    return model
+
+
+def test_convolutions_lose_their_zeros(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    always(monkeypatch)
+    model, x = pruned_convolutions(), torch.randn(2, 3, 9, 9)
+    exported = zeros.without_zeros(export(model, (x,)).frozen(), measured=True)
+    assert names_of(exported.program).count("compressed_convolution") == 4
+    torch.testing.assert_close(exported.module()(x), model(x).detach(), rtol=1e-4, atol=1e-5)
+    torch.export.save(exported, tmp_path / "net.pt2")
+    loaded = torch.export.load(tmp_path / "net.pt2").module()
+    assert loaded(x).equal(exported.module()(x))
+    dense = aot_compile(export(model, (x,)), tmp_path / "dense", options={"freezing": True})
+    sparse = aot_compile(export(model, (x,)), tmp_path / "sparse", options=OPTIONS)
+    assert sparse.weights_bytes < 0.35 * dense.weights_bytes
+    got = load_native(sparse.folder).run(x.numpy())
+    np.testing.assert_allclose(got, model(x).detach().numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_transposed_convolutions_and_integers_stay() -> None:
+    layer, x = nn.ConvTranspose2d(4, 4, 3), torch.randn(1, 4, 5, 5)
+    prune.l1_unstructured(layer, "weight", 0.9)
+    exported = zeros.without_zeros(export(layer, (x,)).frozen(), measured=False)
+    assert "compressed_convolution" not in names_of(exported.program)
+    torch.testing.assert_close(exported.module()(x), layer(x).detach())

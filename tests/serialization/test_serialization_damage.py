@@ -20,9 +20,11 @@ import pytest
 import numod
 from hostile import changed_bytes, legacy_file, members, saved, zipped
 from numod import nn
+from numod.ao import quantization
 from numod.serialization import CheckpointError
 
-QUICK, FULL = 120, 1100  # files per kind; there are six kinds
+QUICK, FULL = 120, 1100  # files per kind
+KINDS = ("plain", "structured", "archive.pt", "flat.pt", "pickle.pt", "legacy.pt", "quantized", "quantized.pt")
 # a dict takes 64 times its pickle; a zip archive needs its reader's buffers
 BYTES_PER_BYTE, BYTES_AT_ALL = 150, 400_000
 watched: list[str] = []
@@ -58,8 +60,19 @@ def contents() -> dict[str, bytes]:
         "big": 1 << 70,
     }
     files = {"plain": flat, "structured": nested, "archive.pt": nested, "flat.pt": flat}
+    files |= dict.fromkeys(("quantized", "quantized.pt"), quantized_state())
     result = {kind: saved(value, kind) for kind, value in files.items()}
     return {**result, "pickle.pt": result["archive.pt"], "legacy.pt": legacy_file(flat)}
+
+
+def quantized_state() -> dict:
+    """A state dict with quantized tensors of both schemes, their dtypes and packed weights of a few bits."""
+    layers = quantization.quantize_dynamic(nn.Sequential(nn.Linear(4, 3), nn.LSTM(3, 2)), {nn.Linear, nn.LSTM})
+    packed = nn.Sequential(nn.Linear(32, 2))
+    quantization.quantize_(packed, quantization.Int4WeightOnlyConfig(group_size=32))
+    scales, zeros = numod.tensor([0.1, 0.2]), numod.tensor([0, 3])
+    channels = numod.quantize_per_channel(numod.randn(2, 3), scales, zeros, 0, numod.qint8)
+    return {**layers.state_dict(), "channels": channels, "view": channels[:1], **packed.state_dict()}
 
 
 def with_pickle(program, **records):
@@ -69,11 +82,11 @@ def with_pickle(program, **records):
 
 def damaged(kind: str, draw: random.Random) -> bytes:
     content = contents()[kind]
-    if kind == "pickle.pt":  # the archive is sound, so that the damage reaches the pickle
+    if kind in ("pickle.pt", "quantized.pt"):  # the archive is sound, so that the damage reaches the pickle
         records = members(content)
         name = draw.choice(["archive/data.pkl"] * 8 + list(records))
         return zipped({**records, name: changed_bytes(records[name], draw)})
-    if kind == "structured" and draw.random() < 0.5:  # sound header, damaged description
+    if kind in ("structured", "quantized") and draw.random() < 0.5:  # sound header, damaged description
         (length,) = struct.unpack("<Q", content[:8])
         header = json.loads(content[8 : 8 + length])
         header["__metadata__"]["numod.structure"] = changed_bytes(
@@ -119,13 +132,13 @@ def check_many(kind: str, count: int, seed: int) -> tuple[int, int]:
     return outcomes.count(True), outcomes.count(False)
 
 
-@pytest.mark.parametrize("kind", ["plain", "structured", "archive.pt", "flat.pt", "pickle.pt", "legacy.pt"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_some_damaged_files(kind):
     check_many(kind, QUICK, seed=0)
 
 
 @pytest.mark.fuzz
-@pytest.mark.parametrize("kind", ["plain", "structured", "archive.pt", "flat.pt", "pickle.pt", "legacy.pt"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_thousands_of_damaged_files(kind):
     check_many(kind, FULL, seed=1)
 

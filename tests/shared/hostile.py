@@ -23,8 +23,11 @@ from typing import Any
 
 import numod
 import numod as torch
+from numod.ao import quantization
 from numod.device import Layout
 from numod.device.layout import layout
+from numod.export import export
+from numod.export.zeros import without_zeros
 from numod.graph import trace
 from numod.graph.ir.program import EMPTY, Program, Step, Value
 from numod.nn import functional as F
@@ -72,6 +75,52 @@ def _module(make: Callable, *inputs: numod.Tensor) -> Callable:
         return make().eval(), inputs
 
     return built
+
+
+def _static() -> numod.nn.Module:
+    """int8 convolutions, also transposed and depthwise, and linear layers, between floats."""
+    nn = torch.nn
+    layers = (
+        nn.Conv2d(1, 4, 3, padding=1),
+        nn.ReLU(),
+        nn.Conv2d(4, 4, 3, groups=4),
+        nn.ConvTranspose2d(4, 2, 2, stride=2),
+    )
+    model = quantization.QuantWrapper(nn.Sequential(*layers, nn.Flatten(), nn.Linear(128, 3))).eval()
+    model.qconfig = quantization.get_default_qconfig("qnnpack")
+    prepared = quantization.prepare(model)
+    prepared(torch.rand(4, 1, 6, 6))
+    return quantization.convert(prepared)
+
+
+def _dynamic() -> numod.nn.Module:
+    class Tagger(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.lstm, self.gru, self.out = torch.nn.LSTM(3, 4), torch.nn.GRU(4, 4), torch.nn.Linear(4, 3)
+
+        def forward(self, x: numod.Tensor) -> numod.Tensor:
+            return self.out(self.gru(self.lstm(x)[0])[0])
+
+    return quantization.quantize_dynamic(Tagger(), {torch.nn.LSTM, torch.nn.GRU, torch.nn.Linear})
+
+
+def _weight_only(config: object) -> numod.nn.Module:
+    model = torch.nn.Sequential(torch.nn.Linear(32, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2))
+    quantization.quantize_(model[:1], config)
+    return model.requires_grad_(False)
+
+
+def _compressed() -> tuple:
+    """A convolution and a linear layer whose weights' zeros are left out, single ones and blocks."""
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Conv2d(2, 4, 3, padding=1), torch.nn.Flatten(), torch.nn.Linear(64, 8))
+    with torch.no_grad():
+        model[0].weight[:, 0] = 0
+        model[2].weight.view(8, 16, 4)[:, 1:] = 0
+    x = r(2, 2, 4, 4)
+    program = without_zeros(export(model, (x,)).frozen(), measured=False).program
+    return lambda x: program(x), (x,)
 
 
 @cache
@@ -168,6 +217,13 @@ PROGRAMS: dict[str, Callable] = {
     "more orders": lambda: (lambda x, a,
         b: (*x.min(1), x.argmin(0), *x.cummin(1), x.nansum(0), x.norm(1), F.pdist(x), torch._int_mm(a, b)),
         (r(3, 4), i(4, 8).to(torch.int8), i(8, 3).to(torch.int8))),
+    "static": _module(_static, r(2, 1, 6, 6)),
+    "dynamic": _module(_dynamic, r(5, 2, 3)),
+    "eight bits": _module(lambda: _weight_only(quantization.Int8WeightOnlyConfig()), r(2, 32)),
+    "four bits": _module(lambda: _weight_only(quantization.Int4WeightOnlyConfig(group_size=32)), r(2, 32)),
+    "rows of eight bits": _module(
+        lambda: _weight_only(quantization.Int8DynamicActivationInt8WeightConfig()), r(2, 32)),
+    "compressed": _compressed,
     "doubles": _both(lambda x: (x.double().var(1), F.softmax(x, 1), F.smooth_l1_loss(x, x + 2)), r(3, 4)),
 }  # fmt: skip
 

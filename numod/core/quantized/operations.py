@@ -51,7 +51,7 @@ _OF_CLASS = """dequantize int_repr qscheme q_scale q_zero_point q_per_channel_sc
 _ASKING = """size stride dim ndimension numel nelement is_contiguous element_size storage_offset data_ptr get_device
     is_floating_point is_complex __len__ is_inference is_shared is_pinned untyped_storage _is_view __hash__
     storage retain_grad register_hook __dir__ dim_order is_tensor is_conj is_neg is_distributed dense_dim
-    sparse_dim""".split()
+    sparse_dim share_memory_""".split()
 
 
 def call(func: Callable, path: str, args: tuple, kwargs: dict) -> Any:

@@ -181,7 +181,7 @@ def dynamic_linear(x: Tensor, weight: QuantizedTensor, bias: Tensor | None = Non
 
 def dynamic_rows_linear(x: Tensor, integers: Tensor, weight_scale: Tensor, bias: Tensor | None) -> Tensor:
     """x @ w.T + bias, (…, in) -> (…, out), for an int8 w (out, in): each row of x has a scale; zero is the middle."""
-    matrix = x.detach().float().reshape(-1, x.shape[-1]).contiguous()
+    matrix, weight_scale = x.detach().float().reshape(-1, x.shape[-1]).contiguous(), weight_scale.float()
     if matrix.device.type == "cpu":
         others = weight_scale.contiguous(), _row(bias, weight_scale)
         result = apply_packed(int8_linear.dynamic_linear, matrix, integers.contiguous(), others, (0,))

@@ -119,7 +119,10 @@ def _swap(module: Module, target: str, tensor: Any) -> Any:
             return original
     original = getattr(owner, name, _NOTHING)
     if original is not _NOTHING and original is not None and not isinstance(original, Tensor):
-        raise TypeError(f"attribute `{name}`: {original} is not an instance of Tensor")
+        raise TypeError(
+            f"attribute `{name}`: {original} is not an instance of Tensor; only parameters and buffers can be "
+            "replaced. Load other entries of a state dict, such as those of quantized layers, with load_state_dict"
+        )
     if tensor is not _NOTHING:
         setattr(owner, name, tensor)
     elif original is not _NOTHING:

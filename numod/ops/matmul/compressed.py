@@ -22,7 +22,7 @@ from ..op import Op, Plan, single_device
 BLOCKS = 1, 2, 4, 8, 16
 _MIN_BATCH = 4  # rows of x from which a product runs along them
 _FLOAT = np.dtype("float32")
-_COLUMNS = dtypes.uint8, dtypes.uint16
+COLUMNS = dtypes.uint8, dtypes.uint16
 
 
 def float_rows(
@@ -98,14 +98,16 @@ def integer_rows(
             out[uintp(i * rows + j)] = scaled(total, multiplier[uintp(j)], low - zero, high - zero) + int32(zero)
 
 
-def compressed(weight: np.ndarray) -> tuple[int, np.ndarray, np.ndarray, np.ndarray] | None:
-    """(block, values, columns, starts) of a weight (rows, inner), for the block that takes the fewest bytes.
+def compressed(
+    weight: np.ndarray, sizes: tuple[int, ...] = BLOCKS
+) -> tuple[int, np.ndarray, np.ndarray, np.ndarray] | None:
+    """(block, values, columns, starts) of a weight (rows, inner), for the one of the block sizes with the fewest bytes.
 
     None if none takes fewer than the weight, or its columns do not fit in 16 bits.
     """
     rows, inner = weight.shape
     best, fewest = None, weight.nbytes
-    for block in BLOCKS:
+    for block in sizes:
         if inner % block or not inner or inner // block > 1 << 16:
             continue
         blocks = weight.reshape(rows, inner // block, block)
@@ -126,7 +128,7 @@ class _Compressed(Op):
     def check(self, arguments: tuple, attributes: tuple, sizes: dict) -> str | None:
         """See `Op.check`."""
         x, _, columns = arguments[:3]
-        if columns.dtype not in _COLUMNS:
+        if columns.dtype not in COLUMNS:
             return f"input 'columns' must be of uint8 or uint16, got {columns.dtype}"
         block = attributes[0]
         if block not in BLOCKS or not x.shape[-1] or x.shape[-1] % block:

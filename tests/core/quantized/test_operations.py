@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import subprocess
 import sys
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 import numod
+from numod.ao.quantization import quantize_dynamic
 
 
 def per_tensor():
@@ -133,3 +135,23 @@ assert numod.int_repr(q).tolist() == [5, 5] and numod.q_scale(q) == 0.5
 assert numod.Tensor.dequantize(q).tolist() == [1, 1] and numod.q_zero_point(input=q) == 3
 """
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_quantized_memory_is_shared_with_processes():
+    q = per_channel()
+    assert q.share_memory_() is q and q.is_shared()
+    layer = quantize_dynamic(numod.nn.Sequential(numod.nn.Linear(4, 3)), {numod.nn.Linear}).share_memory()
+    assert layer(numod.ones(1, 4)).shape == (1, 3)
+    process = os.fork()
+    if not process:
+        q._integers.fill_(7)
+        os._exit(0)
+    os.waitpid(process, 0)
+    assert (q.int_repr() == 7).all()
+
+
+def test_functional_call_says_how_quantized_states_are_loaded():
+    layer = quantize_dynamic(numod.nn.Sequential(numod.nn.Linear(4, 3)), {numod.nn.Linear})
+    with pytest.raises(TypeError, match="is not an instance of Tensor; .* with load_state_dict"):
+        numod.func.functional_call(layer, dict(layer.state_dict()), (numod.ones(1, 4),))

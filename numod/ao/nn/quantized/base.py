@@ -95,6 +95,12 @@ class QuantizedOutput(Module):
         super()._load_from_state_dict(state_dict, prefix, local_metadata, strict, missing, *others)
 
 
+def refuse_float_weight(state_dict: dict, prefix: str) -> None:
+    """Raise RuntimeError if the state of a layer with packed weights is a float layer's."""
+    if prefix + "weight" in state_dict:
+        expect_quantized(state_dict[prefix + "weight"], prefix + "weight")
+
+
 def expect_quantized(weight: Any, key: str) -> QuantizedTensor:
     """`weight`. Raises RuntimeError for a float one from a float model's checkpoint."""
     if not isinstance(weight, QuantizedTensor):

@@ -10,7 +10,7 @@ from ....core.quantized import quantize_per_tensor, quantized_linear
 from ....nn import functional as F
 from ....nn.module import Module
 from ..intrinsic import _FusedModule
-from .base import QuantizedOutput, expect_quantized, observed, quantize_weight, weight_observer
+from .base import QuantizedOutput, expect_quantized, observed, quantize_weight, refuse_float_weight, weight_observer
 
 
 class LinearPackedParams(Module):
@@ -49,9 +49,6 @@ class LinearPackedParams(Module):
             weight, bias = packed
             self.set_weight_bias(weight if self.dtype is dtypes.float16 else expect_quantized(weight, prefix), bias)
         else:
-            float_key = prefix.removesuffix("_packed_params.") + "weight"
-            if float_key in state_dict:
-                expect_quantized(state_dict[float_key], float_key)
             missing.append(prefix + "_packed_params")
         super()._load_from_state_dict(state_dict, prefix, metadata, strict, missing, *others)
 
@@ -76,6 +73,10 @@ class _PackedLinear(QuantizedOutput):
     def _empty_weight(self, dtype: dtypes.dtype) -> Tensor:
         values = zeros(self.out_features, self.in_features)
         return values.half() if dtype is dtypes.float16 else quantize_per_tensor(values, 1.0, 0, dtypes.qint8)
+
+    def _load_from_state_dict(self, state_dict: dict, prefix: str, *others: Any) -> None:
+        refuse_float_weight(state_dict, prefix)
+        super()._load_from_state_dict(state_dict, prefix, *others)
 
     def weight(self) -> Tensor:
         """The quantized weight (out, in)."""

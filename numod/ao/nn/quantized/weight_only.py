@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from .... import dtypes
 from ....core import Tensor, cat
 from ....core.apply import apply
@@ -9,6 +11,7 @@ from ....core.quantized import dynamic_rows_linear
 from ....nn import functional as F
 from ....nn.module import Module
 from ....ops.matmul.weight_only import weight_only_product
+from .base import refuse_float_weight
 
 _PACKED_PRODUCT_ROWS = 16  # rows up to which the packed product is faster than one with the weight as floats
 
@@ -23,6 +26,10 @@ class _Packed(Module):
         self.in_features, self.out_features = mod.in_features, mod.out_features
         self.training = mod.training
         self.register_parameter("bias", mod.bias)
+
+    def _load_from_state_dict(self, state_dict: dict, prefix: str, *others: Any) -> None:
+        refuse_float_weight(state_dict, prefix)
+        super()._load_from_state_dict(state_dict, prefix, *others)
 
     def extra_repr(self) -> str:
         return (
