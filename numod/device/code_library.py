@@ -59,7 +59,7 @@ def library_class() -> type:
     from numba.core.codegen import JITCodeLibrary
 
     class Library(JITCodeLibrary):
-        apart, machine_code, queue = False, None, None
+        apart, rolled, machine_code, queue = False, False, None, None
 
         def _optimize_functions(self, module: object) -> None:
             module.data_layout = self._codegen._data_layout
@@ -72,7 +72,7 @@ def library_class() -> type:
         def _complete(self, module: object, generator: object) -> Callable[[], None]:
             """Optimise a module and generate its machine code; returns a function that stores both in the library."""
             part = copy.copy(self)
-            part._final_module, part._codegen = module, generator
+            part._final_module, part._codegen = module, _simply(generator) if self.rolled else generator
             with Span("optimise", "LLVM: optimise", self.name):
                 super(Library, part)._optimize_final_module()
             names = tuple(function.name for function in module.functions if not function.is_declaration)
@@ -140,11 +140,18 @@ def parts(library: object) -> list:
     return list(dict.fromkeys([*called, library] if getattr(library, "apart", False) else called))
 
 
-def separate_library(name: str) -> object:
-    """A library for a function that is compiled separately."""
+def separate_library(name: str, rolled: bool = False) -> object:
+    """A library for a function that is compiled separately; if it is `rolled`, without copies of its loops."""
     library = codegen().create_library(name)
-    library.apart = True
+    library.apart, library.rolled = True, rolled
     return library
+
+
+def _simply(generator: object) -> object:
+    """A code generator that makes no copies of loops for conditions that stay the same in them (as LLVM's O3 does)."""
+    generator = copy.copy(generator)
+    generator._module_pass_manager = functools.partial(generator._module_pass_manager, opt=2)
+    return generator
 
 
 def shared_instructions(name: str, write: Callable[[object], None] | str) -> object:

@@ -115,7 +115,8 @@ def pipeline(apart: bool = False) -> type:
 
         def _choose_library(self) -> None:
             if apart:
-                self.state.library = code_library.separate_library(self.state.func_id.func_qualname)
+                rolled = getattr(self.state.func_id.func, "__rolled__", False)
+                self.state.library = code_library.separate_library(self.state.func_id.func_qualname, rolled)
 
         def define_pipelines(self) -> list:
             self._choose_library()

@@ -518,8 +518,12 @@ def _call(context: object, w: Writer, symbol: str, arguments: list, emit: Callab
         writer.builder.ret_void() if result == "void" else writer.builder.ret(value)
 
     context.add_linking_libs((code_library.shared_instructions(symbol, write),))
-    module = w.builder.module
-    return w.builder.call(module.globals.get(symbol) or w.ir.Function(module, function_type, symbol), arguments)
+    function = w.builder.module.globals.get(symbol)
+    if function is None:
+        function = w.ir.Function(w.builder.module, function_type, symbol)
+        # it is where the time goes: LLVM makes no copies of the loops around it, for conditions that stay the same
+        function.attributes.add("convergent")
+    return w.builder.call(function, arguments)
 
 
 def tree(join: Callable, values: list) -> object:
