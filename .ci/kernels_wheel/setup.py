@@ -3,8 +3,10 @@ part of a kernel's key, so the wheel is for one version of Python and requires t
 """
 
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 from importlib.metadata import version
 from pathlib import Path
 
@@ -25,10 +27,13 @@ class BuildPack(build_py):
         super().run()
         folder = Path(self.build_lib, "numod_kernels").resolve()
         folder.mkdir(parents=True, exist_ok=True)
-        command = [sys.executable, "-m", "numod", "cache", "build", "-o", str(folder / "kernels.pack")]
-        command += ["--target", os.environ.get("NUMOD_KERNEL_TARGET", "")]
         paths = os.pathsep.join([str(ROOT), *sys.path])
-        subprocess.run(command, check=True, cwd=folder, env={**os.environ, "PYTHONPATH": paths})
+        with tempfile.TemporaryDirectory() as private:  # a checkout may be writable by others
+            pack = Path(private, "kernels.pack")
+            command = [sys.executable, "-m", "numod", "cache", "build", "-o", str(pack)]
+            command += ["--target", os.environ.get("NUMOD_KERNEL_TARGET", "")]
+            subprocess.run(command, check=True, cwd=private, env={**os.environ, "PYTHONPATH": paths})
+            shutil.copy(pack, folder / pack.name)
 
 
 class PlatformWheel(bdist_wheel):

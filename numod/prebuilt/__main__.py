@@ -18,7 +18,9 @@ def main() -> None:
     packs.find = lambda key: None  # an installed pack must not keep kernels out of this one
     numod.manual_seed(0)
     for number, (name, case) in enumerate(CASES.items(), start=1):
-        case()
+        for threads in (2, 1):  # one thread has serial kernels of all sizes
+            numod.set_num_threads(threads)
+            case()
         print(f"{number}/{len(CASES)} {name}", flush=True)
 
 
