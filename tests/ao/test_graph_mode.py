@@ -235,8 +235,8 @@ def test_quantized_inputs_and_results():
     result = quantize_fx.convert_fx(prepared)(quantized)
     assert result.is_quantized
     assert (result.dequantize() - model(quantized.dequantize())).abs().max() < 0.05
-    older = PrepareCustomConfig.from_dict({"input_quantized_idxs": [0], "output_quantized_idxs": [0]})
-    assert vars(older) == vars(config)
+    from_dict = PrepareCustomConfig.from_dict({"input_quantized_idxs": [0], "output_quantized_idxs": [0]})
+    assert vars(from_dict) == vars(config)
     with pytest.raises(IndexError, match="has 1 tensor arguments"):
         quantize_fx.prepare_fx(mlp(), QConfigMapping(), (x,), PrepareCustomConfig().set_input_quantized_indexes([1]))
 

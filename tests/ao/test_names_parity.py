@@ -101,3 +101,21 @@ def test_sizes_of_blocks():
 def test_what_is_not_there_says_what_to_use(path, name, instead):
     with pytest.raises(NotImplementedError, match=instead):
         getattr(import_module(f"numod.{path}"), name)()
+
+
+OTHER_TEXTS = {"default_dynamic_fake_quant", "default_embedding_fake_quant_4bit"}  # another order, or more arguments
+RECIPES = [
+    name for name in torch.ao.quantization.__all__ if name.startswith("default_") and name not in OTHER_TEXTS
+    and not name.startswith(("default_eval", "default_embedding_qat_qconfig_4bit", "default_dynamic_qat"))
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "name", [*RECIPES, *(("get_default_qconfig", backend) for backend in ("x86", "qnnpack"))], ids=str
+)
+def test_texts_of_recipes(name):
+    texts = []
+    for lib in (torch, numod):
+        public = getattr(lib.ao.quantization, name if isinstance(name, str) else name[0])
+        texts.append(repr(public if isinstance(name, str) else public(name[1])).replace("numod.", "torch."))
+    assert texts[0] == texts[1]

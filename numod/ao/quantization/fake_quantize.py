@@ -219,8 +219,8 @@ default_fused_act_fake_quant = FusedMovingAvgObsFakeQuantize.with_args(**_ACTIVA
 default_fused_wt_fake_quant = FusedMovingAvgObsFakeQuantize.with_args(**_WEIGHT)
 default_fused_per_channel_wt_fake_quant = FusedMovingAvgObsFakeQuantize.with_args(**_CHANNELS)
 _NARROW = {"quant_min": -127, "eps": 2**-12}
-fused_wt_fake_quant_range_neg_127_to_127 = default_fused_wt_fake_quant.with_args(**_NARROW)
-fused_per_channel_wt_fake_quant_range_neg_127_to_127 = default_fused_per_channel_wt_fake_quant.with_args(**_NARROW)
+fused_wt_fake_quant_range_neg_127_to_127 = FusedMovingAvgObsFakeQuantize.with_args(**_WEIGHT | _NARROW)
+fused_per_channel_wt_fake_quant_range_neg_127_to_127 = FusedMovingAvgObsFakeQuantize.with_args(**_CHANNELS | _NARROW)
 
 
 def disable_fake_quant(mod: Module) -> None:

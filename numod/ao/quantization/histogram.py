@@ -19,6 +19,8 @@ _STEP = 1e-5  # share of the values that a step of the search leaves out
 class HistogramObserver(UniformQuantizationObserverBase):
     """Records a histogram, and chooses the range by a search that leaves out values at the ends."""
 
+    __module__ = f"{__package__}.observer"  # where PyTorch has it
+
     histogram: Tensor
     min_val: Tensor
     max_val: Tensor

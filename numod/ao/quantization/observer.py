@@ -482,13 +482,16 @@ default_observer = MinMaxObserver.with_args(quant_min=0, quant_max=127)
 default_placeholder_observer = PlaceholderObserver
 default_debug_observer = RecordingObserver
 default_weight_observer = MinMaxObserver.with_args(dtype=dtypes.qint8, qscheme=per_tensor_symmetric)
-weight_observer_range_neg_127_to_127 = default_weight_observer.with_args(quant_min=-127, quant_max=127, eps=2**-12)
+_NARROW = {"quant_min": -127, "quant_max": 127, "eps": 2**-12}
+weight_observer_range_neg_127_to_127 = MinMaxObserver.with_args(
+    dtype=dtypes.qint8, qscheme=per_tensor_symmetric, **_NARROW
+)
 default_histogram_observer = HistogramObserver.with_args(quant_min=0, quant_max=127)
 default_per_channel_weight_observer = PerChannelMinMaxObserver.with_args(
     dtype=dtypes.qint8, qscheme=per_channel_symmetric
 )
-per_channel_weight_observer_range_neg_127_to_127 = default_per_channel_weight_observer.with_args(
-    quant_min=-127, quant_max=127, eps=2**-12
+per_channel_weight_observer_range_neg_127_to_127 = PerChannelMinMaxObserver.with_args(
+    dtype=dtypes.qint8, qscheme=per_channel_symmetric, **_NARROW
 )
 default_dynamic_quant_observer = PlaceholderObserver.with_args(
     dtype=dtypes.quint8, quant_min=0, quant_max=255, is_dynamic=True
@@ -496,9 +499,14 @@ default_dynamic_quant_observer = PlaceholderObserver.with_args(
 default_float_qparams_observer = PerChannelMinMaxObserver.with_args(
     dtype=dtypes.quint8, qscheme=per_channel_affine_float_qparams, ch_axis=0
 )
-default_float_qparams_observer_4bit = default_float_qparams_observer.with_args(dtype=dtypes.ABSENT["quint4x2"])
-default_fixed_qparams_range_neg1to1_observer = FixedQParamsObserver.with_args(scale=2 / 256, zero_point=128)
-default_fixed_qparams_range_0to1_observer = FixedQParamsObserver.with_args(scale=1 / 256, zero_point=0)
+default_float_qparams_observer_4bit = PerChannelMinMaxObserver.with_args(
+    dtype=dtypes.ABSENT["quint4x2"], qscheme=per_channel_affine_float_qparams, ch_axis=0
+)
+_ALL_BYTES = {"dtype": dtypes.quint8, "quant_min": 0, "quant_max": 255}
+default_fixed_qparams_range_neg1to1_observer = FixedQParamsObserver.with_args(
+    scale=2 / 256, zero_point=128, **_ALL_BYTES
+)
+default_fixed_qparams_range_0to1_observer = FixedQParamsObserver.with_args(scale=1 / 256, zero_point=0, **_ALL_BYTES)
 default_symmetric_fixed_qparams_observer = default_fixed_qparams_range_neg1to1_observer
 default_affine_fixed_qparams_observer = default_fixed_qparams_range_0to1_observer
 default_reuse_input_observer = ReuseInputObserver
