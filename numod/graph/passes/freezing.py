@@ -92,7 +92,9 @@ def trained_values(program: Program) -> set[Value] | None:
 
 
 def _multiplies_bytes(program: Program, step: Step | Check) -> bool:
-    if not isinstance(step, Step) or type(step.op).prepack is Op.prepack or len(step.inputs) < 2:
+    if not isinstance(step, Step) or not isinstance(step.op, Op) or len(step.inputs) < 2:
+        return False
+    if type(step.op).prepack is Op.prepack:
         return False
     weight = step.inputs[1]
     return isinstance(weight, Value) and program.layouts[weight].dtype in (dtypes.int8, dtypes.uint8)
