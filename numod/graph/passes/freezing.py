@@ -20,7 +20,7 @@ from ...core.tensor import DataVersionCounter, Tensor
 from ...ops import table
 from ...ops.convolution.convolution import convolution
 from ...ops.matmul.matmul import linear
-from ...ops.op import Packing
+from ...ops.op import Op, Packing
 from ...weak_values import WeakValues
 from ..ir.alias_analysis import Effects, copied, prepare_arguments, program_outputs, is_pure, accessed_values
 from ..ir.program import Check, Program, Step, Value
@@ -105,14 +105,23 @@ def freeze(program: Program, sparsity: bool = False, variable: Container[Value] 
 
 
 def trained_values(program: Program) -> set[Value] | None:
-    """The held tensors of a quantized network that may be trained; None if the program holds no weights of bytes.
+    """The held tensors of a quantized network that may be trained; None if no step multiplies by a weight of bytes.
 
     Weights of bytes are not trained: their packed forms and all that follows from them and from other tensors without
     gradients are computed once, also without `freezing`. Otherwise each call would pack them again.
     """
-    if not any(tensor.dtype in (dtypes.int8, dtypes.uint8) and tensor.ndim > 1 for tensor in program.held.values()):
+    if not any(_multiplies_bytes(program, step) for step in program.steps):
         return None
     return {value for value, tensor in program.held.items() if tensor.requires_grad}
+
+
+def _multiplies_bytes(program: Program, step: Step | Check) -> bool:
+    if not isinstance(step, Step) or not isinstance(step.op, Op) or len(step.inputs) < 2:
+        return False
+    if type(step.op).prepack is Op.prepack:
+        return False
+    weight = step.inputs[1]
+    return isinstance(weight, Value) and program.layouts[weight].dtype in (dtypes.int8, dtypes.uint8)
 
 
 def with_transformed_weights(program: Program) -> Program:

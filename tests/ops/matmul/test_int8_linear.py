@@ -105,6 +105,18 @@ def test_frozen_programs_pack_the_weight_once():
     assert (compiled(x) == layer(x)).all()
 
 
+def test_compiled_networks_pack_weights_of_bytes_once():
+    """Also without freezing, and again after a write."""
+    layer = numod.ao.quantization.quantize_dynamic(numod.nn.Sequential(numod.nn.Linear(32, 70)))
+    x, compiled = numod.randn(3, 32), numod.compile(layer, fullgraph=True)
+    assert (compiled(x) == layer(x)).all() and "Frozen: " in compiled.explain()
+    layer[0].weight()._integers.fill_(3)
+    assert (compiled(x) == layer(x)).all()
+    floats = numod.compile(numod.nn.Linear(32, 70).requires_grad_(False), fullgraph=True)
+    floats(x)
+    assert "Frozen: " not in floats.explain()
+
+
 def test_calls_that_do_not_fit_are_refused_in_programs():
     from numod.ops import contract
 
