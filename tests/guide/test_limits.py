@@ -407,13 +407,15 @@ def _() -> None:
     assert abs(result.item() - 9) < 0.1  # PyTorch gives 1
 
 
-@row("zeros of convolutions' weights in exported programs, and of kernels larger than 1×1")
+@row("zeros of kernels larger than 1×1 in compiled functions, and of int8 convolutions in exported programs")
 def _() -> None:
+    from numod.ao.nn.quantized import Conv2d
     from numod.export import export, zeros
+    from numod.ops.convolution.sparse import fits
 
-    layer = nn.Conv2d(4, 4, 1)
-    nn.init.zeros_(layer.weight)
-    exported = export(layer, (numod.zeros(1, 4, 8, 8),)).frozen()
+    x, weight = numod.zeros(1, 4, 8, 8), numod.zeros(4, 4, 3, 3)
+    assert not fits(x._layout, weight._layout, ((1, 1), (0, 0), (1, 1), 1, None))
+    exported = export(Conv2d(4, 4, 1), (numod.quantize_per_tensor(x, 0.1, 0, numod.quint8),)).frozen()
     sparse = zeros.without_zeros(exported, measured=False)
     assert str(sparse.program) == str(exported.program)
 
