@@ -51,7 +51,7 @@ class Snapshot:
             (id(holder), key): (weakly(holder), key) for holder, key in places
         }
         # of reachable tensors: an argument may not share them
-        self.storages = frozenset(obj for _, _, obj in self.entries if isinstance(obj, Storage))
+        self.storages = frozenset(obj for _, _, obj in self.entries if issubclass(type(obj), Storage))
         for _, kind, obj in self.entries:
             if kind == "is" and issubclass(type(obj), Tensor):
                 obj._in_snapshot = True
