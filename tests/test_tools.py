@@ -158,6 +158,19 @@ def test_a_module_runs_as_python_runs_it(folder, capsys, monkeypatch):
     assert main(["kernels", "-m", "trainer_of_tools.wrong"]) == 1
     lines = capsys.readouterr().err.splitlines()
     assert lines[1].startswith('  File "') and lines[1].endswith('wrong.py", line 1, in <module>') and len(lines) == 5
+    assert main(["kernels", "-m", "trainer_of_tools.missing"]) == 1
+    assert capsys.readouterr().err == "ImportError: No module named trainer_of_tools.missing\n"
+
+
+def test_the_package_of_a_module_runs_as_part_of_the_script(folder, capsys, monkeypatch):
+    package = folder / "first_of_tools"
+    package.mkdir()
+    (package / "__init__.py").write_text("import sys\nimport numod\nnumod.arange(4.0).sinh()\nprint(sys.argv[1:])\n")
+    (package / "part.py").write_text("")
+    monkeypatch.setattr(sys, "argv", [*sys.argv])
+    assert main(["profile", "-m", "first_of_tools.part", "--fast"]) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("['--fast']") and "sinh" in printed
 
 
 def test_kernels_of_one_key_and_several_names_are_packed(folder, capsys):
@@ -279,7 +292,7 @@ def test_a_cache_that_is_off(folder, monkeypatch, capsys):
 BAD = {
     ("profile", "nowhere.py"): "there is no file nowhere.py",
     ("profile", "-m", "nomodule"): "there is no module nomodule in this folder",
-    ("profile", "-m", "nopackage.part"): "there is no module nopackage.part: No module named 'nopackage'",
+    ("profile", "-m", "nopackage.part"): "there is no module nopackage.part in this folder",
     ("kernels", "-m", "nomodule"): "there is no module nomodule in this folder",
     ("profile", "--sort", "bogus", "good.py"): "cannot sort by 'bogus'; choose from self_cpu_time_total",
     ("profile", "--output", "nowhere/x", "good.py"): "/nowhere; give --output",
