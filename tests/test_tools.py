@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import json
 import os
@@ -9,6 +10,7 @@ import re
 import sys
 import tarfile
 import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -260,6 +262,18 @@ def test_mistakes_in_settings_of_the_cache_and_of_packs_are_shown(folder, monkey
         "the pack absent.pack is not used: No such file or directory; build it again, or mend that",
         f"the folder {folder / 'empty'} of NUMOD_KERNEL_PATH has no file that ends in .pack",
     ]
+    monkeypatch.delenv("NUMOD_CACHE_SIZE")
+    monkeypatch.setenv("NUMOD_KERNEL_PATH", f"{folder / 'empty'}{os.sep}")
+    monkeypatch.setattr(packs.os, "listdir", functools.partial(_refuse, os.listdir, "empty"))
+    assert main(["cache"]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert f"the pack {folder / 'empty'}{os.sep} is not used: " in line
+
+
+def _refuse(list_files, name, path):
+    if Path(path).name == name:
+        raise PermissionError(13, "Permission denied")
+    return list_files(path)
 
 
 def test_doctor_says_why_the_cache_is_not_used(folder, capsys):
