@@ -354,8 +354,9 @@ def _packs(problems: list[str]) -> Iterator[str]:
             level = target.level()
             fitting = "" if level in pack.levels else f"; none is for this processor ({level or 'no level'})"
             yield f"{path}: {_pack_text(pack.levels)}, {_size(pack.size)}{fitting}"
+    paths = {path.rstrip(os.sep) for path, *_ in listed}  # also of folders that cannot be listed
     for folder in config.kernel_path():
-        if os.path.isdir(folder) and not any(os.path.dirname(path) == folder.rstrip(os.sep) for path, *_ in listed):
+        if os.path.isdir(folder) and folder.rstrip(os.sep) not in paths | {*map(os.path.dirname, paths)}:
             problems.append(f"the folder {folder} of NUMOD_KERNEL_PATH has no file that ends in {packs.SUFFIX}")
     if not listed:
         yield f"no packs of kernels (NUMOD_KERNEL_PATH); this processor's level is {target.level()}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import json
 import os
@@ -9,6 +10,7 @@ import re
 import sys
 import tarfile
 import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -158,6 +160,19 @@ def test_a_module_runs_as_python_runs_it(folder, capsys, monkeypatch):
     assert main(["kernels", "-m", "trainer_of_tools.wrong"]) == 1
     lines = capsys.readouterr().err.splitlines()
     assert lines[1].startswith('  File "') and lines[1].endswith('wrong.py", line 1, in <module>') and len(lines) == 5
+    assert main(["kernels", "-m", "trainer_of_tools.missing"]) == 1
+    assert capsys.readouterr().err == "ImportError: No module named trainer_of_tools.missing\n"
+
+
+def test_the_package_of_a_module_runs_as_part_of_the_script(folder, capsys, monkeypatch):
+    package = folder / "first_of_tools"
+    package.mkdir()
+    (package / "__init__.py").write_text("import sys\nimport numod\nnumod.arange(4.0).sinh()\nprint(sys.argv[1:])\n")
+    (package / "part.py").write_text("")
+    monkeypatch.setattr(sys, "argv", [*sys.argv])
+    assert main(["profile", "-m", "first_of_tools.part", "--fast"]) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("['--fast']") and "sinh" in printed
 
 
 def test_kernels_of_one_key_and_several_names_are_packed(folder, capsys):
@@ -247,6 +262,18 @@ def test_mistakes_in_settings_of_the_cache_and_of_packs_are_shown(folder, monkey
         "the pack absent.pack is not used: No such file or directory; build it again, or mend that",
         f"the folder {folder / 'empty'} of NUMOD_KERNEL_PATH has no file that ends in .pack",
     ]
+    monkeypatch.delenv("NUMOD_CACHE_SIZE")
+    monkeypatch.setenv("NUMOD_KERNEL_PATH", f"{folder / 'empty'}{os.sep}")
+    monkeypatch.setattr(packs.os, "listdir", functools.partial(_refuse, os.listdir, "empty"))
+    assert main(["cache"]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert f"the pack {folder / 'empty'}{os.sep} is not used: " in line
+
+
+def _refuse(list_files, name, path):
+    if Path(path).name == name:
+        raise PermissionError(13, "Permission denied")
+    return list_files(path)
 
 
 def test_doctor_says_why_the_cache_is_not_used(folder, capsys):
@@ -279,7 +306,7 @@ def test_a_cache_that_is_off(folder, monkeypatch, capsys):
 BAD = {
     ("profile", "nowhere.py"): "there is no file nowhere.py",
     ("profile", "-m", "nomodule"): "there is no module nomodule in this folder",
-    ("profile", "-m", "nopackage.part"): "there is no module nopackage.part: No module named 'nopackage'",
+    ("profile", "-m", "nopackage.part"): "there is no module nopackage.part in this folder",
     ("kernels", "-m", "nomodule"): "there is no module nomodule in this folder",
     ("profile", "--sort", "bogus", "good.py"): "cannot sort by 'bogus'; choose from self_cpu_time_total",
     ("profile", "--output", "nowhere/x", "good.py"): "/nowhere; give --output",

@@ -38,7 +38,7 @@ def plan_with_gradients(op: Op, inputs: tuple, layouts: tuple, attributes: tuple
         return op.plan(layouts, attributes)
     with build.ahead() as kernels:
         plan = op.plan(layouts, attributes)
-    if build.unfinished() and tape.packing is None:
+    if background.works() and tape.packing is None:
         with suppress(Exception):  # whatever it is, the backward pass will say
             _begin_gradients(op, inputs, attributes, plan)
     if all(kernel.finish is None for kernel in kernels):

@@ -62,6 +62,11 @@ def helps() -> bool:
     return _processors() > 1 and room.address_limit() is None
 
 
+def works() -> bool:
+    """Whether threads work on kernels that are compiled ahead."""
+    return any(thread.is_alive() for thread in tuple(_ahead_threads))
+
+
 def _processors() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 

@@ -91,6 +91,7 @@ def _share(compiled: object, context: object, module: object, data: object) -> o
     function = ir.Function(module, kind, module.get_unique_name(f"share_{compiled.fndesc.unique_name}"))
     function.linkage = "internal"
     builder = ir.IRBuilder(function.append_basic_block())
+    builder.no_try = True  # for `short_forms`
     k = function.args[1]
     n, shares, *words = cgutils.unpack_tuple(builder, builder.load(builder.bitcast(function.args[0], data)))
     bounds = [builder.sdiv(builder.mul(n, number), shares) for number in (k, builder.add(k, integer(1)))]

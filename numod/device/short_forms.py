@@ -130,14 +130,17 @@ class Status:
 
 
 def call_function(original: Callable) -> Callable:
-    """`CPUCallConv.call_function`: without zeros in the places that the function writes, and with a `Status`."""
+    """`CPUCallConv.call_function`: without zeros in the places that the function writes, and with a `Status`.
+
+    Only in functions without `try`: after an error, others free the variable that a result was for.
+    """
     from numba.core import types
     from numba.core.callconv import excinfo_ptr_t
 
     def call(
         self: object, builder: object, callee: object, result: object, kinds: tuple, values: list, attrs: object = None
     ) -> tuple:
-        if attrs is not None or isinstance(result, types.Optional):
+        if attrs is not None or isinstance(result, types.Optional) or not getattr(builder, "no_try", False):
             return original(self, builder, callee, result, kinds, values, attrs)
         with builder.goto_entry_block():
             returned, error = builder.alloca(self.get_return_type(result).pointee), builder.alloca(excinfo_ptr_t)
@@ -266,12 +269,15 @@ def elements(builder: object, values: object) -> list:
 def same_pointer(original: Callable) -> Callable:
     """`IRBuilder.bitcast`, without an instruction for a pointer to another type: LLVM's pointers have none."""
     from llvmlite import ir
+    from llvmlite.ir.instructions import AllocaInstr
 
     def bitcast(self: object, value: object, kind: object, name: str = "") -> object:
         if not (isinstance(value, ir.NamedValue) and value.type.is_pointer and kind.is_pointer) or value.type == kind:
             return original(self, value, kind, name)
         alias = copy.copy(value)
         alias.type = kind
+        if isinstance(value, AllocaInstr) and not kind.is_opaque:
+            alias.allocated_type = kind.pointee  # the type of what is loaded from it
         return alias
 
     return bitcast

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..device import phases
-from .build import Kernel, kernels
+from .build import Kernel, begun
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def compile_report(wall: float | None = None, rows: int = 30) -> CompileReport:
 
     `wall`: seconds of the whole run, if they are to be compared. `rows`: rows of the table that `str` returns.
     """
-    times = [_kernel_time(kernel) for kernel in kernels()]
+    times = [_kernel_time(kernel) for kernel in begun()]
     totals: dict[str, float] = {}
     for spent in (phases.outside.seconds, *(kernel.phases for kernel in times)):
         for phase, seconds in spent.items():
@@ -110,14 +110,15 @@ def compile_report(wall: float | None = None, rows: int = 30) -> CompileReport:
 
 def _kernel_time(kernel: Kernel) -> KernelTime:
     """The kernel's time. While its thread waits for LLVM in another one, the time is that of LLVM's phases."""
-    seconds, background = dict(kernel.spent.seconds), kernel.spent.background
+    seconds, background = dict(kernel.spent.seconds), dict(kernel.spent.background)
     in_background = sum(background.values())
     waited = min(seconds.get("wait", 0.0), in_background)
     if waited:
         seconds["wait"] -= waited
         for phase, time in background.items():
             seconds[phase] = seconds.get(phase, 0.0) + time * waited / in_background
-    return KernelTime(kernel.name, not kernel.cached, kernel.why, kernel.seconds, seconds, in_background - waited)
+    reason = kernel.why if kernel.finish is None else f"{kernel.why}, not used so far"
+    return KernelTime(kernel.name, not kernel.cached, reason, kernel.seconds, seconds, in_background - waited)
 
 
 def _line(name: str, columns: Sequence[str], reason: str) -> str:

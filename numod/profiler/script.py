@@ -16,12 +16,15 @@ _RUNNERS = {__file__, runpy.__file__, runpy.run_path.__code__.co_filename}  # th
 
 
 def problem(script: str, as_module: bool) -> str:
-    """Why there is no such script, or module where `as_module`; "" if there is."""
+    """Why there is no such script, or module where `as_module`; "" if there is.
+
+    Of `package.module`, only the package is looked for: to find the module would run the package's code.
+    """
     if not as_module:
         return "" if os.path.isfile(script) else f"there is no file {script}"
     try:
         with _first_on_path(os.getcwd()):
-            is_there = importlib.util.find_spec(script) is not None
+            is_there = importlib.util.find_spec(script.partition(".")[0]) is not None
     except (ImportError, ValueError) as error:
         return f"there is no module {script}: {error}"
     return "" if is_there else f"there is no module {script} in this folder, nor on Python's path"
@@ -61,7 +64,9 @@ def run_script(script: str, arguments: list[str], context: AbstractContextManage
         print("\ninterrupted", file=sys.stderr)
         return 130
     except Exception as error:  # the script may raise anything
-        tracebacks.print_exception(error.with_traceback(_frames_of_script(error.__traceback__)))
+        frames = _frames_of_script(error.__traceback__)
+        error.__suppress_context__ |= frames is None  # raised by `runpy`, as for a module that does not exist
+        tracebacks.print_exception(error.with_traceback(frames))
         return 1
     finally:
         sys.argv = before

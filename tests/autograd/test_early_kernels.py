@@ -7,6 +7,7 @@ import pytest
 import numod
 from numod import nn
 from numod.autograd import early_kernels
+from numod.device import background, cpu
 from numod.kernel import build
 from numod.nn import functional as F
 
@@ -23,8 +24,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
     monkeypatch.setattr(early_kernels, "_expected", True)
     monkeypatch.setattr(build, "asked_for", asked_for)
-    monkeypatch.setattr(build, "unfinished", lambda: [None])
-    monkeypatch.setattr(early_kernels.background, "helps", lambda: True)
+    monkeypatch.setattr(background, "works", lambda: True)
+    monkeypatch.setattr(background, "helps", lambda: True)
     forget_plans()
     return names
 
@@ -137,3 +138,21 @@ def test_hooks_of_saved_tensors_see_only_tensors_of_the_program(asked: list[str]
     ):
         x.exp()
     assert len(packed) == 1
+
+
+def test_nothing_is_begun_when_llvm_is_done_though_kernels_were_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else every new shape would cost a run of the gradient formulas, for as long as the process runs."""
+    monkeypatch.setenv("NUMOD_CACHE_DIR", "")
+    monkeypatch.setattr(early_kernels, "_expected", True)
+    monkeypatch.setattr(background, "helps", lambda: True)
+    numod.ones(3).exp()
+    with build.ahead():
+        kernel = build.build(cpu, "unused", "def kernel(x):\n    x[0] = 6\n", "int64[]")
+    for thread in tuple(background._ahead_threads):
+        thread.join()
+    begun = []
+    monkeypatch.setattr(early_kernels, "_begin_gradients", lambda *arguments: begun.append(arguments))
+    forget_plans()
+    numod.ones(3, requires_grad=True).exp()
+    assert kernel in build.unfinished() and not begun
+    build.complete(kernel)

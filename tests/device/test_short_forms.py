@@ -6,8 +6,12 @@ import re
 
 import numpy as np
 import pytest
+from llvmlite import ir
+from numba import njit, types
+from numba.core import cgutils, compiler_lock
+from numba.extending import intrinsic
 
-from numod.device import code_library, cpu
+from numod.device import code_library, compiler, cpu
 from numod.kernel import build
 
 DIVISIONS = """
@@ -87,3 +91,39 @@ def test_what_nothing_reads_is_not_written(monkeypatch: pytest.MonkeyPatch) -> N
     results = [re.findall(r"(%\S+) = (?:insertvalue|bitcast)", text) for text in texts]
     assert all(text.count(name) > 1 for text, names in zip(texts, results) for name in names)
     assert [bool(names) for names in results].count(True) <= 2  # `stepped` makes none
+
+
+@njit
+def added(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    if x[0] > y[0]:
+        raise ValueError
+    return x + y
+
+
+def test_other_functions_that_are_compiled_meanwhile_mean_the_same() -> None:
+    """Those that signal handlers compile: results of failed calls are freed, and memory is read as another type."""
+
+    @intrinsic
+    def bits(context: object, value: object) -> tuple:
+        def generate(context: object, builder: object, signature: object, values: list) -> object:
+            memory = cgutils.alloca_once_value(builder, values[0])
+            return builder.load(builder.bitcast(memory, ir.IntType(64).as_pointer()))
+
+        return types.int64(types.float64), generate
+
+    @njit
+    def added_or_zero(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        try:
+            return added(x, y)
+        except Exception:
+            return np.zeros(1)
+
+    @njit
+    def bits_of(x: float) -> int:
+        return bits(x)
+
+    one, two = np.ones(1), np.full(1, 2.0)
+    with compiler_lock.global_compiler_lock, compiler.quickly():
+        assert added_or_zero(one, two).tolist() == [3.0]
+        assert added_or_zero(two, one).tolist() == [0.0]
+        assert bits_of(1.0) == 0x3FF0000000000000

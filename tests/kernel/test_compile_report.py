@@ -9,7 +9,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import numod
+from numod.device import cpu
 from numod.device.phases import PHASES
 from numod.kernel import build
 from numod.kernel.compile_report import CompileReport
@@ -66,3 +69,15 @@ def test_threads_that_wait_for_another_are_not_compared_with_the_whole_run() -> 
     assert "took 1.50 s: 1.00 s for kernels, while other threads waited 3.00 s for them, 0.50 s for the program" in str(
         report
     )
+
+
+def test_a_report_does_not_wait_for_kernels_that_nothing_has_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else it would count time after the run that it reports on."""
+    monkeypatch.setenv("NUMOD_CACHE_DIR", "")
+    with build.ahead():
+        kernel = build.build(cpu, "unused", "def kernel(x):\n    x[0] = 5\n", "int64[]")
+    time = next(time for time in numod.compile_report().kernels if time.name == kernel.name)
+    assert kernel in build.unfinished() and time.reason.endswith(", not used so far")
+    build.complete(kernel)
+    time = next(time for time in numod.compile_report().kernels if time.name == kernel.name)
+    assert time.reason == kernel.why
