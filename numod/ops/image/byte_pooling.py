@@ -48,8 +48,12 @@ def max_kernel(
         for number in range(int64(worker) * lines // workers, (int64(worker) + 1) * lines // workers):
             image, oh = number // out_height, number % out_height
             first, last = window_bounds(oh, height, out_height, stride_h, pad_h, step_h, kernel_h)
-            for k in range(line):
-                folded[uintp(at + k)] = x[uintp((image * height + first) * line + k)]
+            if first < last:
+                for k in range(line):
+                    folded[uintp(at + k)] = x[uintp((image * height + first) * line + k)]
+            else:  # all rows of a dilated window are in the padding
+                for k in range(line):
+                    folded[uintp(at + k)] = low
             for h in range(first + step_h, last, step_h):
                 for k in range(line):
                     folded[uintp(at + k)] = max(folded[uintp(at + k)], x[uintp((image * height + h) * line + k)])
