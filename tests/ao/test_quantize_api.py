@@ -223,3 +223,18 @@ def test_a_float_checkpoint_of_linear_layers_says_what_to_do(dtype):
     quantized = quantize_dynamic(model, {nn.Linear}, dtype=dtype)
     with pytest.raises(RuntimeError, match="1.weight is a float weight.*into the float model, then quantize that"):
         quantized.load_state_dict(model.state_dict())
+
+
+def test_auto_leaves_running_statistics_and_modes_as_they_are(monkeypatch):
+    from numod.ao.quantization import measure, quant_api
+
+    monkeypatch.setattr(quant_api, "seconds", lambda layer, x: 1.0 if type(layer) is nn.Linear else 0.5)
+    monkeypatch.setattr(measure, "is_faster", lambda one, other: bool(one().ndim and other().ndim))
+    model = nn.Sequential(nn.Linear(64, 32), nn.BatchNorm1d(32), nn.Dropout(), nn.Linear(32, 4).eval())
+    modes = [module.training for module in model.modules()]
+    before, state = copy.deepcopy(model.state_dict()), torch.get_rng_state()
+    x = torch.ones(2, 64)
+    quantize_(model, "auto", x)
+    assert type(model[0]) is not nn.Linear and [module.training for module in model.modules()] == modes
+    assert all(before[name].equal(value) for name, value in model[1].state_dict(prefix="1.").items())
+    assert torch.get_rng_state().equal(state)
