@@ -15,7 +15,7 @@ import numpy as np
 
 from ... import dtypes
 from ...errors import normalize_dim
-from .. import overrides
+from .. import changes, overrides
 from ..create.creation import full
 from ..create.values import as_tensor
 from ..tensor import Tensor
@@ -300,6 +300,7 @@ def _copy(func: Callable, name: str, args: tuple, kwargs: dict) -> Tensor:
         if source.dtype is not target.dtype:
             raise RuntimeError(f"Quantized copy only works with the same dtype, got {target.dtype} and {source.dtype}")
         target._quantizer = source._quantizer
+        changes.note()
     quantized = (
         source if isinstance(source, QuantizedTensor) else target._quantizer.quantize(source.expand(target.shape))
     )

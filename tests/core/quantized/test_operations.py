@@ -155,3 +155,12 @@ def test_functional_call_says_how_quantized_states_are_loaded():
     layer = quantize_dynamic(numod.nn.Sequential(numod.nn.Linear(4, 3)), {numod.nn.Linear})
     with pytest.raises(TypeError, match="is not an instance of Tensor; .* with load_state_dict"):
         numod.func.functional_call(layer, dict(layer.state_dict()), (numod.ones(1, 4),))
+
+
+def test_a_copy_brings_its_scale_into_compiled_functions():
+    model, other = (quantize_dynamic(numod.nn.Sequential(numod.nn.Linear(8, 4)))[0] for _ in range(2))
+    x, function = numod.randn(3, 8), numod.compile(model)
+    function(x)
+    model.weight().copy_(other.weight())
+    numod.testing.assert_close(function(x), model(x))
+    assert model.weight().q_scale() == other.weight().q_scale()
