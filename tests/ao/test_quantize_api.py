@@ -12,6 +12,7 @@ from numod.ao.quantization import (
     Int4WeightOnlyConfig,
     Int8DynamicActivationInt8WeightConfig,
     Int8WeightOnlyConfig,
+    convert,
     quantize_dynamic,
     quantize_,
 )
@@ -99,6 +100,7 @@ def test_auto_keeps_floats_where_they_are_faster(monkeypatch):
     ("call", "error", "message"),
     [
         (lambda: quantize_(network(), "int8"), TypeError, "expected a config"),
+        (lambda: quantize_(network(), Int8WeightOnlyConfig), TypeError, "expected a config"),
         (lambda: quantize_(network(), Int4WeightOnlyConfig(group_size=48)), ValueError, "divide the 64"),
         (lambda: quantize_(nn.Linear(4, 4), Int8WeightOnlyConfig()), ValueError, "wrap it in nn.Sequential"),
         (lambda: quantize_(network(), "auto"), TypeError, "data is an input"),
@@ -238,3 +240,16 @@ def test_auto_leaves_running_statistics_and_modes_as_they_are(monkeypatch):
     assert type(model[0]) is not nn.Linear and [module.training for module in model.modules()] == modes
     assert all(before[name].equal(value) for name, value in model[1].state_dict(prefix="1.").items())
     assert torch.get_rng_state().equal(state)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "error", "message"),
+    [
+        ({"measure": "compile"}, TypeError, "expected a bool, a function"),
+        ({"measure": None}, TypeError, "expected a bool, a function"),
+        ({"measure": True, "is_reference": True}, ValueError, "compute in floats"),
+    ],
+)
+def test_refused_measurements(parameters, error, message):
+    with pytest.raises(error, match=message):
+        convert(network(), **parameters)

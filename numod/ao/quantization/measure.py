@@ -63,6 +63,8 @@ class Measurement:
     """
 
     def __init__(self, measure: dict[str, str] | bool | Callable) -> None:
+        if not isinstance(measure, (bool, dict)) and not callable(measure):
+            raise TypeError(f"convert(measure=...): expected a bool, a function or earlier decisions, got {measure!r}")
         self.earlier = measure if isinstance(measure, dict) else {}
         self.run = measure if callable(measure) else None
         self.decisions: dict[str, str] = {}

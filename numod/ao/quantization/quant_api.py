@@ -83,7 +83,7 @@ def quantize_(
     """
     if config == "auto":
         return _quantize_by_time(model, filter_fn, run)
-    if not hasattr(config, "layer") and not hasattr(config, "of"):
+    if isinstance(config, type) or not (hasattr(config, "layer") or hasattr(config, "of")):
         raise TypeError(f"quantize_(): expected a config such as Int8WeightOnlyConfig(), or 'auto', got {config!r}")
     if device is not None:
         model.to(device)

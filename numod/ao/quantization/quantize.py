@@ -194,6 +194,8 @@ def convert(
     convert_layers = functools.partial(_convert, mapping=mapping, custom=custom, precomputed=use_precomputed_fake_quant)
     if measure is False:
         convert_layers(module)
+    elif is_reference:
+        raise ValueError("convert(is_reference=True, measure=...): reference layers compute in floats; leave one out")
     else:
         _convert_measured(module, convert_layers, Measurement(measure))
     _forget_call(module)
