@@ -217,7 +217,7 @@ MISTAKES = {
 def test_mistakes_have_the_same_type(name):
     types = []
     for lib in (torch, numod):
-        with pytest.raises(Exception) as error:  # noqa: PT011  the other library's type
+        with pytest.raises(Exception) as error:
             MISTAKES[name](Values(lib))
         types.append(error.type)
     assert types[0] is types[1]
