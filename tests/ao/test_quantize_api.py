@@ -253,3 +253,16 @@ def test_auto_leaves_running_statistics_and_modes_as_they_are(monkeypatch):
 def test_refused_measurements(parameters, error, message):
     with pytest.raises(error, match=message):
         convert(network(), **parameters)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("name", CONFIGS)
+def test_training_in_16_bits(name, dtype):
+    config, x = CONFIGS[name][0], torch.randn(4, 64).to(dtype)
+    model = network().to(dtype)
+    quantize_(model, QATConfig(config, step="prepare"))
+    prepared = model(x)
+    prepared.float().square().mean().backward()
+    assert prepared.dtype is dtype and model[0].weight.grad.dtype is dtype
+    quantize_(model, QATConfig(config, step="convert"))
+    assert (model(x) - prepared).abs().max() < 0.05
