@@ -12,6 +12,7 @@ from numod.ao.quantization import (
     Int4WeightOnlyConfig,
     Int8DynamicActivationInt8WeightConfig,
     Int8WeightOnlyConfig,
+    convert,
     quantize_dynamic,
     quantize_,
 )
@@ -99,6 +100,7 @@ def test_auto_keeps_floats_where_they_are_faster(monkeypatch):
     ("call", "error", "message"),
     [
         (lambda: quantize_(network(), "int8"), TypeError, "expected a config"),
+        (lambda: quantize_(network(), Int8WeightOnlyConfig), TypeError, "expected a config"),
         (lambda: quantize_(network(), Int4WeightOnlyConfig(group_size=48)), ValueError, "divide the 64"),
         (lambda: quantize_(nn.Linear(4, 4), Int8WeightOnlyConfig()), ValueError, "wrap it in nn.Sequential"),
         (lambda: quantize_(network(), "auto"), TypeError, "data is an input"),
@@ -223,3 +225,44 @@ def test_a_float_checkpoint_of_linear_layers_says_what_to_do(dtype):
     quantized = quantize_dynamic(model, {nn.Linear}, dtype=dtype)
     with pytest.raises(RuntimeError, match="1.weight is a float weight.*into the float model, then quantize that"):
         quantized.load_state_dict(model.state_dict())
+
+
+def test_auto_leaves_running_statistics_and_modes_as_they_are(monkeypatch):
+    from numod.ao.quantization import measure, quant_api
+
+    monkeypatch.setattr(quant_api, "seconds", lambda layer, x: 1.0 if type(layer) is nn.Linear else 0.5)
+    monkeypatch.setattr(measure, "is_faster", lambda one, other: bool(one().ndim and other().ndim))
+    model = nn.Sequential(nn.Linear(64, 32), nn.BatchNorm1d(32), nn.Dropout(), nn.Linear(32, 4).eval())
+    modes = [module.training for module in model.modules()]
+    before, state = copy.deepcopy(model.state_dict()), torch.get_rng_state()
+    x = torch.ones(2, 64)
+    quantize_(model, "auto", x)
+    assert type(model[0]) is not nn.Linear and [module.training for module in model.modules()] == modes
+    assert all(before[name].equal(value) for name, value in model[1].state_dict(prefix="1.").items())
+    assert torch.get_rng_state().equal(state)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "error", "message"),
+    [
+        ({"measure": "compile"}, TypeError, "expected a bool, a function"),
+        ({"measure": None}, TypeError, "expected a bool, a function"),
+        ({"measure": True, "is_reference": True}, ValueError, "compute in floats"),
+    ],
+)
+def test_refused_measurements(parameters, error, message):
+    with pytest.raises(error, match=message):
+        convert(network(), **parameters)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("name", CONFIGS)
+def test_training_in_16_bits(name, dtype):
+    config, x = CONFIGS[name][0], torch.randn(4, 64).to(dtype)
+    model = network().to(dtype)
+    quantize_(model, QATConfig(config, step="prepare"))
+    prepared = model(x)
+    prepared.float().square().mean().backward()
+    assert prepared.dtype is dtype and model[0].weight.grad.dtype is dtype
+    quantize_(model, QATConfig(config, step="convert"))
+    assert (model(x) - prepared).abs().max() < 0.05

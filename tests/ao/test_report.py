@@ -1,6 +1,8 @@
 """The report of a quantized model: what its rows say."""
 
+import copy
 import math
+import pickle
 
 import pytest
 
@@ -121,6 +123,41 @@ def test_the_whole_model_decides(answers, monkeypatch):
     fresh = quantization.convert(quantization.prepare(_small()), measure=decisions)
     fresh.load_state_dict(quantized.state_dict())
     assert fresh(x).equal(quantized(x)) and fresh.quantization_decisions == decisions
+
+
+def test_the_first_call_of_calibration_is_in_no_copy_and_no_file():
+    x, prepared = torch.randn(64, 1, 8, 8), quantization.prepare(_small())
+    size = len(pickle.dumps(prepared))
+    prepared(x)
+    prepared._calibration_call.args = (x, (number for number in range(3)))  # what cannot be copied
+    assert len(pickle.dumps(prepared)) < size + x.nbytes / 8
+    assert "_calibration_call" not in pickle.loads(pickle.dumps(prepared)).state_dict()
+    assert copy.deepcopy(prepared)._calibration_call is prepared._calibration_call
+    for removes in (True, False):
+        quantized = quantization.convert(prepared, remove_qconfig=removes)
+        assert not quantized._forward_pre_hooks and "_calibration_call" not in vars(quantized)
+        assert hasattr(prepared, "_calibration_call")  # for another `convert`
+
+
+def test_a_timed_call_that_fails_changes_nothing():
+    def run(model):
+        raise ValueError("cannot be compiled")
+
+    x, prepared = torch.randn(8, 1, 8, 8), quantization.prepare(_small())
+    expected = prepared(x)
+    with pytest.raises(ValueError, match="cannot be compiled"):
+        quantization.convert(prepared, inplace=True, measure=run)
+    assert prepared(x).equal(expected) and hasattr(prepared[1], "activation_post_process")
+
+
+def test_decisions_for_floats_need_the_float_model():
+    model = _small().train()
+    model.qconfig = quantization.get_default_qat_qconfig("onednn")
+    trained = quantization.prepare_qat(model)
+    trained(torch.randn(8, 1, 8, 8))
+    assert not trained._forward_pre_hooks
+    with pytest.raises(ValueError, match="training has replaced"):
+        quantization.convert(trained.eval(), measure={"": "float: the whole model is not faster as int8"})
 
 
 def test_one_call_keeps_the_float_model(monkeypatch):

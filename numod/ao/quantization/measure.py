@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from ... import dtypes
@@ -62,6 +63,8 @@ class Measurement:
     """
 
     def __init__(self, measure: dict[str, str] | bool | Callable) -> None:
+        if not isinstance(measure, (bool, dict)) and not callable(measure):
+            raise TypeError(f"convert(measure=...): expected a bool, a function or earlier decisions, got {measure!r}")
         self.earlier = measure if isinstance(measure, dict) else {}
         self.run = measure if callable(measure) else None
         self.decisions: dict[str, str] = {}
@@ -115,13 +118,26 @@ def fastest(
 
 
 def _fastest_of(models: list[Module], args: tuple, kwargs: dict, run: Callable[[Module], Callable] | None) -> Module:
-    """The first model, or one that takes less time for a call."""
-    calls = {model: functools.partial(model if run is None else run(model), *args, **kwargs) for model in models}
+    """The first model, or one that takes less time for a call in evaluation mode."""
     best = models[0]
-    with no_grad():
+    with in_evaluation(*models), no_grad():
+        calls = {model: functools.partial(model if run is None else run(model), *args, **kwargs) for model in models}
         for model in models[1:]:
             best = model if is_faster(calls[model], calls[best]) else best
     return best
+
+
+@contextmanager
+def in_evaluation(*models: Module) -> Iterator[None]:
+    """Context in which models are in evaluation mode: calls do not change running statistics."""
+    modes = {module: module.training for model in models for module in model.modules()}
+    try:
+        for model in models:
+            model.eval()
+        yield
+    finally:
+        for module, training in modes.items():
+            module.training = training
 
 
 def _decide(quantized: Module, float_layer: Module, shape: tuple[int, ...]) -> str:
@@ -165,11 +181,30 @@ def note_shape(layer: Module, input: Any) -> None:
         layer.__dict__.setdefault("_calibration_shape", tuple(input[0].shape))
 
 
+class FirstCall:
+    """The arguments of a model's first call during calibration. Copies of the model share them, files have none."""
+
+    def __init__(self, args: tuple | None = None, kwargs: dict | None = None) -> None:
+        self.args, self.kwargs = args, kwargs
+
+    def __deepcopy__(self, memo: dict) -> FirstCall:
+        return self
+
+    def __reduce__(self) -> tuple:
+        return FirstCall, ()
+
+
 def note_call(model: Module, args: tuple, kwargs: dict) -> None:
     """Keep the arguments of a model's first call during calibration, for `Measurement.choose_model`."""
-    if not listeners and "_calibration_call" not in model.__dict__:
+    if not listeners and first_call(model) is None:
         detached = {name: _detached(value) for name, value in kwargs.items()}
-        model.__dict__["_calibration_call"] = tuple(map(_detached, args)), detached
+        model.__dict__["_calibration_call"] = FirstCall(tuple(map(_detached, args)), detached)
+
+
+def first_call(model: Module) -> tuple[tuple, dict] | None:
+    """The arguments that `note_call` has kept: (args, kwargs)."""
+    call = vars(model).get("_calibration_call", FirstCall())
+    return None if call.args is None else (call.args, call.kwargs)
 
 
 def _detached(value: Any) -> Any:

@@ -137,7 +137,7 @@ class _OfBase(FakeQuantizeConfigBase):
 
 
 def _straight_through(x: Tensor, config: FakeQuantizeConfigBase | None) -> Tensor:
-    return x if config is None else x + (config.round(x) - x).detach()
+    return x if config is None else x + (config.round(x).to(x.dtype) - x).detach()
 
 
 class FakeQuantizedLinear(Linear):

@@ -11,7 +11,7 @@ from ...core import Tensor
 from ...nn.linear import Linear
 from ...nn.module import Module
 from ..nn.quantized.weight_only import DynamicActivationLinear, WeightOnlyLinear
-from .measure import KEPT, KEPT_MODEL, fastest, seconds, shared_copy
+from .measure import KEPT, KEPT_MODEL, fastest, in_evaluation, seconds, shared_copy
 from .qat import FakeQuantizeConfigBase
 
 
@@ -83,7 +83,7 @@ def quantize_(
     """
     if config == "auto":
         return _quantize_by_time(model, filter_fn, run)
-    if not hasattr(config, "layer") and not hasattr(config, "of"):
+    if isinstance(config, type) or not (hasattr(config, "layer") or hasattr(config, "of")):
         raise TypeError(f"quantize_(): expected a config such as Int8WeightOnlyConfig(), or 'auto', got {config!r}")
     if device is not None:
         model.to(device)
@@ -160,7 +160,7 @@ def _inputs(model: Module, data: Any) -> dict[str, Tensor]:
         if type(module) is Linear:
             handles.append(module.register_forward_pre_hook(lambda _, inputs, path=path: _note(seen, path, inputs[0])))
     try:
-        with no_grad():
+        with in_evaluation(model), no_grad():
             model(*data) if isinstance(data, tuple) else model(data)
     finally:
         for handle in handles:

@@ -26,7 +26,7 @@ from ..nn.quantized import (
     QFunctional,
 )
 from .fake_quantize import FakeQuantizeBase
-from .measure import Measurement, note_call, note_shape, shared_copy
+from .measure import Measurement, first_call, note_call, note_shape, shared_copy
 from .observer import ObserverBase, PerChannelMinMaxObserver
 from .qconfig import (
     default_dynamic_qconfig,
@@ -147,7 +147,8 @@ def prepare(
     custom = config.get("float_to_observed_custom_module_class", {})
     kinds = get_default_qconfig_propagation_list() if allow_list is None else allow_list
     _add_observers(model, kinds, set(observer_non_leaf_module_list or ()), custom)
-    model.register_forward_pre_hook(note_call, with_kwargs=True)
+    if _has_float_form(model):
+        model.register_forward_pre_hook(note_call, with_kwargs=True)
     return model
 
 
@@ -193,25 +194,30 @@ def convert(
     convert_layers = functools.partial(_convert, mapping=mapping, custom=custom, precomputed=use_precomputed_fake_quant)
     if measure is False:
         convert_layers(module)
+    elif is_reference:
+        raise ValueError("convert(is_reference=True, measure=...): reference layers compute in floats; leave one out")
     else:
         _convert_measured(module, convert_layers, Measurement(measure))
+    _forget_call(module)
     if remove_qconfig:
         _remove_qconfig(module)
     return module
 
 
 def _convert_measured(module: Module, convert_layers: Callable, measurement: Measurement) -> None:
-    """Convert a model where that makes it faster."""
-    float_model, full, call = _float_model(module), shared_copy(module), vars(module).get("_calibration_call")
+    """Convert a model where that makes it faster. It stays as it is if a call that is timed fails."""
+    float_model, full, call = _float_model(module), shared_copy(module), first_call(module)
     if measurement.keeps_model:
+        if float_model is None:
+            raise ValueError("convert(measure=decisions): these keep the float model, which training has replaced")
         measurement.decisions, best = measurement.earlier, float_model
     else:
-        convert_layers(module, measurement=measurement)
-        best = module
+        best = shared_copy(module)
+        convert_layers(best, measurement=measurement)
         measurement.decisions |= {path: decision for path, decision in measurement.earlier.items() if not path}
         if float_model is not None and call is not None and not measurement.earlier:
             # timed without observers and hooks, which a compiler would call
-            mixed = _without_observers(shared_copy(module))
+            mixed = _without_observers(shared_copy(best))
             best = measurement.choose_model(float_model, mixed, lambda: _converted(full, convert_layers), call)
     module._modules = best._modules
     module.quantization_decisions = measurement.decisions
@@ -228,9 +234,8 @@ def _without_observers(model: Module) -> Module:
 
 
 def _float_model(prepared: Module) -> Module | None:
-    """The model without its observers; None where layers were replaced by others for observation or training."""
-    replaced = (FakeQuantizeBase, quantizable.LSTM, quantizable.MultiheadAttention)
-    if any(isinstance(module, replaced) for module in prepared.modules()):
+    """The model without its observers, if it has that form."""
+    if not _has_float_form(prepared):
         return None
     model = shared_copy(prepared)
     _remove_qconfig(model)
@@ -238,6 +243,12 @@ def _float_model(prepared: Module) -> Module | None:
         if isinstance(module, FloatFunctional):
             module.activation_post_process = nn.Identity()
     return model
+
+
+def _has_float_form(prepared: Module) -> bool:
+    """Whether no layers were replaced by others for observation or training."""
+    replaced = (FakeQuantizeBase, quantizable.LSTM, quantizable.MultiheadAttention)
+    return not any(isinstance(module, replaced) for module in prepared.modules())
 
 
 def _convert(
@@ -308,11 +319,17 @@ def _remove_qconfig(module: Module) -> None:
     for hooks, hook in (
         (module._forward_pre_hooks, _observer_forward_pre_hook),
         (module._forward_hooks, _observer_forward_hook),
-        (module._forward_pre_hooks, note_call),
     ):
         for key in [key for key, registered in hooks.items() if registered is hook]:
             del hooks[key]
-            module._forward_pre_hooks_with_kwargs.pop(key, None)
+    _forget_call(module)
+
+
+def _forget_call(module: Module) -> None:
+    """Remove what `note_call` has kept, and the hook."""
+    for key in [key for key, hook in module._forward_pre_hooks.items() if hook is note_call]:
+        del module._forward_pre_hooks[key]
+        module._forward_pre_hooks_with_kwargs.pop(key, None)
     vars(module).pop("_calibration_call", None)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from ... import dtypes
 from ...errors import normalize_dim
-from .. import overrides
+from .. import changes, overrides, signatures
 from ..create.creation import full
 from ..create.values import as_tensor
 from ..tensor import Tensor
@@ -63,10 +63,25 @@ def call(func: Callable, path: str, args: tuple, kwargs: dict) -> Any:
     rule = _RULES.get(name) or _RULES.get(short)
     if rule is None:
         rule = _ask if name.startswith(("__get__", "__set__")) else lambda *_: refuse(name)
+    args, kwargs = _in_order(func, args, kwargs) if kwargs else (args, kwargs)
+    if any(isinstance(value, QuantizedTensor) for value in kwargs.values()):
+        refuse(f"{name}.{next(iter(kwargs))}")
     result = rule(func, name, args, kwargs)
     if short is not name and name not in _RULES:
         return _write(args[0], result)
     return result
+
+
+def _in_order(func: Callable, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
+    """The arguments with as many as possible by position, where the rules look for them."""
+    signature = signatures.of(func)
+    if signature is None:
+        return args, kwargs
+    try:
+        bound = signature.bind(*args, **kwargs)
+    except TypeError:  # the function will say so, or takes any number of arguments
+        return args, kwargs
+    return bound.args, bound.kwargs
 
 
 def _write(target: QuantizedTensor, result: QuantizedTensor) -> QuantizedTensor:
@@ -140,6 +155,7 @@ def _parts(name: str, args: tuple, kwargs: dict, quantizer: Quantizer, parts: tu
 
 def _moved_channels(name: str, args: tuple, kwargs: dict, quantizer: Quantizer, result: Any) -> Quantizer:
     """The quantizer after a permutation or in a view. Raises RuntimeError for what mixes channels."""
+    args = (*args, *kwargs.values())  # the dims of a method that takes any number of them have a name, too
     ndim = args[0].dim()
     order = list(range(ndim))
     if name in ("t", "transpose", "swapaxes", "swapdims"):
@@ -300,6 +316,7 @@ def _copy(func: Callable, name: str, args: tuple, kwargs: dict) -> Tensor:
         if source.dtype is not target.dtype:
             raise RuntimeError(f"Quantized copy only works with the same dtype, got {target.dtype} and {source.dtype}")
         target._quantizer = source._quantizer
+        changes.note()
     quantized = (
         source if isinstance(source, QuantizedTensor) else target._quantizer.quantize(source.expand(target.shape))
     )

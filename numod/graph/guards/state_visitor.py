@@ -197,6 +197,8 @@ class StateVisitor:
             # an uninitialised parameter hides it
             yield f"{name}'s layout", "is", fields_of(tensor)["_layout"]
             yield f"{name}'s offset", "equal", tensor._offset
+        if "_quantizer" in fields_of(tensor):
+            yield f"{name}'s scale", "is", fields_of(tensor)["_quantizer"]
         yield f"{name}.requires_grad", "equal", tensor.requires_grad
         yield f"{name}'s history", "is", tensor.grad_fn
         for number, hook in hooks_on(tensor):

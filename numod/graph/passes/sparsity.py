@@ -39,7 +39,8 @@ def sparse_packing(op: Op, layouts: tuple, attributes: tuple, weight: Tensor, de
     if values.ndim < 2 or np.count_nonzero(values) > (1 - LEAST_ZEROS) * values.size:
         return None
     capacity = sparse.capacity_of(values.reshape(len(values), -1))
-    key, packings = (op, x.shape, weight.shape, capacity), _packings(op, x, weight.detach(), capacity)
+    key = op, x.shape, weight.shape, capacity, for_all_sizes.get()
+    packings = _packings(op, x, weight.detach(), capacity)
     if key not in _measured:
         best = 0
         for number, packing in enumerate(packings, 1):

@@ -48,8 +48,12 @@ def max_kernel(
         for number in range(int64(worker) * lines // workers, (int64(worker) + 1) * lines // workers):
             image, oh = number // out_height, number % out_height
             first, last = window_bounds(oh, height, out_height, stride_h, pad_h, step_h, kernel_h)
-            for k in range(line):
-                folded[uintp(at + k)] = x[uintp((image * height + first) * line + k)]
+            if first < last:
+                for k in range(line):
+                    folded[uintp(at + k)] = x[uintp((image * height + first) * line + k)]
+            else:  # all rows of a dilated window are in the padding
+                for k in range(line):
+                    folded[uintp(at + k)] = low
             for h in range(first + step_h, last, step_h):
                 for k in range(line):
                     folded[uintp(at + k)] = max(folded[uintp(at + k)], x[uintp((image * height + h) * line + k)])
@@ -76,17 +80,17 @@ def max_kernel(
 
 
 @scalar
-def quotient_by_floats(total, size):
-    """total / size, rounded to the nearest integer, halves to even."""
-    return int32(round_small(float32(total) / float32(size)))
+def quotient_by_floats(total, size, zero):
+    """total / size + zero, rounded to the nearest integer, halves to even."""
+    return int32(round_small(float32(total) / float32(size) + float32(zero)))
 
 
 @scalar
-def quotient_by_integers(total, size):
+def quotient_by_integers(total, size, zero):
     """`quotient_by_floats` without floating point."""
     whole = int32(total // size)
-    doubled = int32(2 * (total - whole * size))
-    return int32(whole + 1) if doubled > size or (doubled == size and whole % 2 != 0) else whole
+    doubled, result = int32(2 * (total - whole * size)), int32(whole + zero)
+    return int32(result + 1) if doubled > size or (doubled == size and result % 2 != 0) else result
 
 
 def mean_kernel(
@@ -116,7 +120,7 @@ def mean_kernel(
                     total = int32(0)
                     for w in range(end - begin):
                         total += folded[uintp(start + w * channels + c)]
-                    out[uintp(target_at + c)] = min(max(rounded(total, size) + int32(zero), int32(low)), int32(high))
+                    out[uintp(target_at + c)] = min(max(rounded(total, size, int32(zero)), int32(low)), int32(high))
 
 
 def _rounded() -> Callable:

@@ -155,3 +155,63 @@ def test_functional_call_says_how_quantized_states_are_loaded():
     layer = quantize_dynamic(numod.nn.Sequential(numod.nn.Linear(4, 3)), {numod.nn.Linear})
     with pytest.raises(TypeError, match="is not an instance of Tensor; .* with load_state_dict"):
         numod.func.functional_call(layer, dict(layer.state_dict()), (numod.ones(1, 4),))
+
+
+def test_a_copy_brings_its_scale_into_compiled_functions():
+    model, other = (quantize_dynamic(numod.nn.Sequential(numod.nn.Linear(8, 4)))[0] for _ in range(2))
+    x, function = numod.randn(3, 8), numod.compile(model)
+    function(x)
+    model.weight().copy_(other.weight())
+    numod.testing.assert_close(function(x), model(x))
+    assert model.weight().q_scale() == other.weight().q_scale()
+
+
+def _image():
+    return numod.quantize_per_tensor(numod.arange(32.0).reshape(1, 2, 4, 4), 1.0, 3, numod.quint8)
+
+
+@pytest.mark.parametrize(
+    ("function", "parameters"),
+    [
+        (numod.transpose, {"dim0": 0, "dim1": 1}),
+        (numod.reshape, {"shape": (2, 16)}),
+        (numod.sigmoid, {}),
+        (numod.nn.functional.relu, {"inplace": False}),
+        (numod.nn.functional.max_pool2d, {"kernel_size": 2}),
+        (numod.nn.functional.avg_pool2d, {"kernel_size": 2}),
+        (numod.nn.functional.adaptive_avg_pool2d, {"output_size": 1}),
+        (numod.nn.functional.interpolate, {"scale_factor": 2}),
+        (numod.mean, {"dim": (2, 3)}),
+        (numod.clamp, {"min": 2.0, "max": 5.0}),
+    ],
+)
+def test_the_input_by_name(function, parameters):
+    result, expected = function(**parameters, input=_image()), function(_image(), **parameters)
+    assert result.equal(expected) and result.q_scale() == expected.q_scale()
+
+
+def test_tensors_by_name():
+    x, weight = numod.randn(2, 3), numod.quantize_per_tensor(numod.randn(4, 3), 0.1, 0, numod.qint8)
+    assert numod.eq(input=_image(), other=_image()).all() and numod.equal(input=_image(), other=_image())
+    assert numod.cat(dim=1, tensors=[_image(), _image()]).equal(numod.cat([_image(), _image()], 1))
+    linear = numod.nn.functional.linear
+    assert linear(weight=weight, input=x).equal(linear(x, weight))
+    with pytest.raises(NotImplementedError, match="aten::sigmoid.out"):
+        numod.sigmoid(_image(), out=_image())
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "parameters"),
+    [
+        ("transpose", (0, 2), {"dim0": 0, "dim1": 2}),
+        ("select", (0, 1), {"index": 1, "dim": 0}),
+        ("unsqueeze", (1,), {"dim": 1}),
+        ("permute", (2, 0, 1), {"dims": (2, 0, 1)}),
+        ("squeeze", (0,), {"dim": 0}),
+        ("chunk", (2, -1), {"chunks": 2, "dim": -1}),
+    ],
+)
+def test_views_of_channels_by_name(name, values, parameters):
+    expected, result = (getattr(per_channel(), name)(*a, **k) for a, k in ((values, {}), ((), parameters)))
+    for one, other in zip(*((r if isinstance(r, tuple) else (r,)) for r in (result, expected)), strict=True):
+        assert one.q_per_channel_axis() == other.q_per_channel_axis() and one.dequantize().equal(other.dequantize())

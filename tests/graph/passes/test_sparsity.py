@@ -13,6 +13,9 @@ from numod.kernel.registers.vectors import host
 from numod.ops.matmul import sparse, sparse_windows
 
 
+OPTIONS = {"freezing": True, "sparsity": True}
+
+
 @pytest.fixture
 def chosen(monkeypatch):
     """Sparse products are always the faster ones; the list of packings that were chosen."""
@@ -36,7 +39,7 @@ def network(zeros):
 
 
 def compiled(model, **options):
-    return numod.compile(model, options={"freezing": True, "sparsity": True, **options}, fullgraph=True)
+    return numod.compile(model, options={**OPTIONS, **options}, fullgraph=True)
 
 
 @pytest.mark.parametrize("batch", [1, 6])
@@ -86,7 +89,8 @@ def test_the_faster_form_is_measured():
     linear = numod.ops.matmul.matmul.linear
     packing = sparsity.sparse_packing(linear, layouts, (), weight, dense)
     assert packing is None or packing.attributes == (sparse.capacity_of(weight.numpy()),)
-    assert isinstance(sparsity._measured[linear, (1, 256), (256, 256), sparse.capacity_of(weight.numpy())], int)
+    key = linear, (1, 256), (256, 256), sparse.capacity_of(weight.numpy()), False
+    assert isinstance(sparsity._measured[key], int)
 
 
 def test_capacity_is_the_longest_row_of_each_group():
@@ -98,3 +102,11 @@ def test_capacity_is_the_longest_row_of_each_group():
     weight[lanes:, :3] = 1  # the rows of 3 fill the second group, those of 4 and 7 are above them
     counts = np.sort(np.count_nonzero(weight, axis=1))
     assert sparse.capacity_of(weight) == counts[lanes - 1] + counts[2 * lanes - 1] + 7
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_a_form_for_one_size_is_not_taken_for_all(chosen, first):
+    """A row of x has a form that programs for all sizes do not have."""
+    model, x = network(0.8), numod.randn(1, 40)
+    for dynamic in (first, not first):
+        numod.testing.assert_close(numod.compile(model, dynamic=dynamic, options=OPTIONS)(x), model(x))

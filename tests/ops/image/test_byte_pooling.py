@@ -18,9 +18,10 @@ CASES = {  # images (N, H, W, C), kernel, stride, padding, dilation, sizes
     "adaptive": ((1, 7, 5, 6), (4, 3), (0, 0), (0, 0), (1, 1), (2, 3)),
     "whole": ((2, 7, 7, 65), (7, 7), (7, 7), (0, 0), (1, 1), (1, 1)),
     "apart": ((1, 9, 9, 4), (2, 3), (1, 1), (1, 1), (3, 2), (8, 7)),
+    "padding only": ((2, 1, 3, 2), (2, 2), (1, 1), (1, 1), (2, 2), (1, 3)),
     "no image": ((0, 4, 4, 3), (2, 2), (2, 2), (0, 0), (1, 1), (2, 2)),
 }
-BY_STEPS = [name for name in CASES if name != "apart"]
+BY_STEPS = [name for name in CASES if name not in ("apart", "padding only")]
 
 
 def example(name, dtype):
@@ -56,7 +57,8 @@ def test_maxima(name, dtype):
     result = apply(byte_pooling.max_pool_bytes, (numod.from_numpy(x),), (*attributes, False, 0, 0))
     assert result.dtype is getattr(numod, dtype) and result.shape == (len(x), *attributes[4], x.shape[3])
     for (oh, ow), part, _ in windows(x, *attributes):
-        np.testing.assert_array_equal(result.numpy()[:, oh, ow], part.max(1))
+        lowest = np.iinfo(dtype).min  # of a window without elements
+        np.testing.assert_array_equal(result.numpy()[:, oh, ow], part.max(1, initial=lowest))
 
 
 @pytest.mark.parametrize("has_floats", [True, False])
@@ -65,13 +67,13 @@ def test_maxima(name, dtype):
 @pytest.mark.parametrize(("counts_borders", "divisor"), [(True, 0), (False, 0), (True, 3)])
 def test_means_are_those_of_values(name, dtype, counts_borders, divisor, has_floats, monkeypatch):
     monkeypatch.setattr(target, "has_floats", lambda: has_floats)
-    (x, attributes), zero = example(name, dtype), 100 if dtype == "uint8" else -7
+    (x, attributes), zero = example(name, dtype), 101 if dtype == "uint8" else -7
     op = byte_pooling.BytePool(f"average_bytes_{has_floats}", byte_pooling.mean_kernel, np.dtype("int32"))
     result = apply(op, (numod.from_numpy(x),), (*attributes, counts_borders, divisor, zero)).numpy()
     limits = np.iinfo(dtype)
     for (oh, ow), part, size in windows(x, *attributes):
         count = divisor or (size if counts_borders else part.shape[1])
-        expected = np.rint((part - zero).sum(1) / count) + zero
+        expected = np.rint((part - zero).sum(1) / count + zero)  # a half goes to the even integer
         np.testing.assert_array_equal(result[:, oh, ow], np.clip(expected, limits.min, limits.max))
 
 
@@ -92,6 +94,17 @@ def test_quantized_images_are_pooled_as_integers():
             assert (result.dequantize() - expected).abs().max() <= 0.05 * 0.501
         single = function(q[0], *arguments)  # without a batch: through floats
         assert (single.dequantize() - expected[0]).abs().max() <= 0.05 * 0.501
+
+
+@pytest.mark.parametrize("zero", [3, 4])
+@pytest.mark.parametrize("dtype", ["quint8", "qint8"])
+def test_halves_go_where_floats_would(zero, dtype):
+    integers = numod.arange(0, 96, dtype=getattr(numod, dtype[1:])).reshape(2, 3, 4, 4)
+    q = numod._make_per_tensor_quantized_tensor(integers, 0.5, zero)
+    expected = numod.quantize_per_tensor(
+        numod.nn.functional.avg_pool2d(q.dequantize(), (2, 1)), 0.5, zero, getattr(numod, dtype)
+    )
+    assert numod.nn.functional.avg_pool2d(q, (2, 1)).int_repr().equal(expected.int_repr())
 
 
 def test_results_of_channels_last_images_stay_so():

@@ -36,7 +36,16 @@ from .layers import EmbeddingBag, EmbeddingPackedParams
 Pair = tuple[Tensor, "Tensor | None"]  # weight and bias
 
 
+def _expect_quantized(name: str, value: Any) -> None:
+    if not isinstance(value, QuantizedTensor):
+        raise NotImplementedError(
+            f"Could not run {name} with arguments from the 'CPU' backend: it needs a quantized tensor, got "
+            f"{getattr(value, 'dtype', type(value).__name__)}; make one by numod.quantize_per_tensor"
+        )
+
+
 def _quantize(values: Tensor, like: Tensor, scale: float, zero_point: int) -> Tensor:
+    _expect_quantized("an operator of torch.ops.quantized", like)
     return Quantizer(like.dtype, per_tensor_affine, float(scale), int(zero_point)).quantize(values)
 
 
@@ -52,7 +61,9 @@ def _with_name(function: Any, name: str, text: str) -> Any:
 def _arithmetic(name: str) -> Any:
     method, has_relu = name.split("_")[0], "relu" in name
 
-    def of_tensors(qa: Tensor, qb: Tensor, scale: float, zero_point: int) -> Tensor:
+    def of_tensors(qa: Tensor, qb: Tensor, scale: float | None = None, zero_point: int | None = None) -> Tensor:
+        if scale is None or zero_point is None:
+            raise RuntimeError(f"quantized::{name}: two tensors need the result's scale and zero point, or out")
         module = QFunctional()
         module.set_output(float(scale), int(zero_point))
         result = getattr(module, method)(qa, qb)
@@ -60,11 +71,14 @@ def _arithmetic(name: str) -> Any:
 
     def with_number(qa: Tensor, b: Any) -> Tensor:
         qa, b = (qa, b) if isinstance(qa, QuantizedTensor) else (b, qa)
+        for value in (qa, b) if isinstance(b, Tensor) and b.numel() != 1 else (qa,):
+            _expect_quantized(f"'quantized::{name}'", value)
         result = getattr(QFunctional(), f"{method}_scalar")(qa, b.item() if isinstance(b, Tensor) else b)
         return result.relu() if has_relu else result
 
-    def function(qa: Any, qb: Any, *numbers: Any, out: Any = None, **by_name: Any) -> Tensor:
-        if len(numbers) == 1:
+    def function(qa: Any, qb: Any = None, *numbers: Any, b: Any = None, out: Any = None, **by_name: Any) -> Tensor:
+        qb = b if qb is None else qb
+        if len(numbers) == 1 and isinstance(numbers[0], Tensor):
             out = numbers[0]
         both = isinstance(qa, QuantizedTensor) and isinstance(qb, QuantizedTensor)
         if out is not None:
@@ -260,9 +274,14 @@ def instance_norm(
 
 def linear_prepack(W: Tensor, B: Tensor | None = None) -> Pair:
     """Weight and bias, for `linear` and `linear_dynamic`. Kernels pack a weight at its first use."""
-    if not isinstance(W, QuantizedTensor):
-        raise RuntimeError(f"linear_prepack: expected a quantized weight, got {W.dtype}; quantize it first")
+    _expect_quantized("'quantized::linear_prepack'", W)
     return W, B
+
+
+def _pair(packed: Any) -> Pair:
+    if not isinstance(packed, (tuple, list)):
+        raise RuntimeError(f"expected what linear_prepack returns as W_prepack, got {type(packed).__name__}")
+    return packed
 
 
 def linear_prepack_fp16(W: Tensor, B: Tensor | None = None) -> Pair:
@@ -272,7 +291,7 @@ def linear_prepack_fp16(W: Tensor, B: Tensor | None = None) -> Pair:
 
 def linear_unpack(W_prepack: Pair) -> Pair:
     """Weight and bias."""
-    return W_prepack
+    return _pair(W_prepack)
 
 
 def linear_unpack_fp16(W_prepack: Pair) -> Pair:
@@ -282,16 +301,16 @@ def linear_unpack_fp16(W_prepack: Pair) -> Pair:
 
 def linear(X: Tensor, W_prepack: Pair, Y_scale_i: float, Y_zero_point_i: int) -> Tensor:
     """x @ weight.T + bias for a quantized x, with the scale of the result."""
-    return quantized_linear(X, *W_prepack, float(Y_scale_i), int(Y_zero_point_i), False)
+    return quantized_linear(X, *_pair(W_prepack), float(Y_scale_i), int(Y_zero_point_i), False)
 
 
 def linear_relu(X: Tensor, W_prepack: Pair, Y_scale_i: float, Y_zero_point_i: int) -> Tensor:
     """`linear` and ReLU."""
-    return quantized_linear(X, *W_prepack, float(Y_scale_i), int(Y_zero_point_i), True)
+    return quantized_linear(X, *_pair(W_prepack), float(Y_scale_i), int(Y_zero_point_i), True)
 
 
 def _float_linear(x: Tensor, packed: Pair) -> Tensor:
-    weight, bias = packed
+    weight, bias = _pair(packed)
     return F.linear(x.dequantize(), weight.dequantize(), bias)
 
 
@@ -309,7 +328,7 @@ def linear_leaky_relu(
 
 def linear_dynamic(X: Tensor, W_prepack: Pair, reduce_range: bool = False) -> Tensor:
     """x @ weight.T + bias for a float x, which is quantized by its range, to 7 bits if it is reduced."""
-    return dynamic_linear(X, *W_prepack, reduce_range)
+    return dynamic_linear(X, *_pair(W_prepack), reduce_range)
 
 
 def linear_relu_dynamic(X: Tensor, W_prepack: Pair, reduce_range: bool = False) -> Tensor:
@@ -493,7 +512,7 @@ def embedding_bag_byte(
 
 
 def _cell(mode: str, name: str) -> Any:
-    def function(
+    def step(
         input: Tensor, hx: Any, w_ih: Pair, w_hh: Pair, bias_ih: Tensor | None = None, bias_hh: Tensor | None = None
     ) -> Any:
         states = tuple(hx) if isinstance(hx, (tuple, list)) else (hx,)
@@ -501,7 +520,14 @@ def _cell(mode: str, name: str) -> Any:
         result = step_cell(mode, gates, states, w_hh[0], w_hh[1] if bias_hh is None else bias_hh)
         return result if mode == "LSTM" else result[0]
 
-    return _with_name(function, name, f"One step of a {mode} cell with quantized weights for a float input.")
+    def others(
+        input: Tensor, hx: Any, w_ih: Pair, w_hh: Pair, b_ih: Tensor | None = None, b_hh: Tensor | None = None
+    ) -> Any:
+        return step(input, hx, w_ih, w_hh, b_ih, b_hh)
+
+    return _with_name(
+        step if mode == "LSTM" else others, name, f"One step of a {mode} cell with quantized weights for a float input."
+    )
 
 
 (

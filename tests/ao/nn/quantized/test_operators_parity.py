@@ -196,3 +196,35 @@ def test_errors_are_of_the_same_type(call):
             call(lib, lib.ops.quantized_decomposed, lib.from_numpy(X.copy()))
         kinds.append(caught.type)
     assert kinds[0] is kinds[1]
+
+
+MISTAKES = {
+    "no scale": lambda v: v.ops.add(v.x, v.y),
+    "a scale only": lambda v: v.ops.mul(v.x, v.y, 0.1),
+    "a float": lambda v: v.ops.add(v.floats, v.x, 0.1, 0),
+    "floats": lambda v: v.ops.add_relu(v.floats, v.floats, 0.1, 0),
+    "out of floats": lambda v: v.ops.mul_out(v.x, v.y, v.floats),
+    "a weight of floats": lambda v: v.ops.linear_prepack(v.floats, None),
+    "a weight that is not packed": lambda v: v.ops.linear(v.x, v.floats, 0.1, 0),
+    "as many rows as a pair": lambda v: v.ops.linear_dynamic(v.floats, v.floats[:2]),
+    "an input of floats": lambda v: v.ops.sigmoid(v.floats, 0.1, 0),
+    "a norm of floats": lambda v: v.ops.layer_norm(v.floats, [6], None, None, 1e-5, 0.1, 0),
+    "unpacked again": lambda v: v.ops.linear_unpack(v.floats),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_mistakes_have_the_same_type(name):
+    types = []
+    for lib in (torch, numod):
+        with pytest.raises(Exception) as error:
+            MISTAKES[name](Values(lib))
+        types.append(error.type)
+    assert types[0] is types[1]
+
+
+def test_numbers_by_name():
+    for lib in (torch, numod):
+        values = Values(lib)
+        for function in (values.ops.add_scalar, values.ops.add):
+            assert function(values.x, b=2).q_scale() == values.ops.add_scalar(values.x, 2).q_scale()
