@@ -106,9 +106,11 @@ def aot_compile(
     ]
     if wrong:
         raise ExportError(wrong)
-    if for_speed and not any(exported.changes_state for exported in programs.values()):
+    if weights == "embedded" and not any(exported.changes_state for exported in programs.values()):
         with shared_values():
-            programs = {entry: exported.with_transformed_weights() for entry, exported in programs.items()}
+            programs = {entry: exported.with_byte_constants() for entry, exported in programs.items()}
+            if for_speed:
+                programs = {entry: exported.with_transformed_weights() for entry, exported in programs.items()}
     with tempfile.TemporaryDirectory() as scratch:
         job = Job(Path(scratch), programs, name, weights == "embedded", optimize == "size")
         with ThreadPoolExecutor(max(min(len(rows), os.cpu_count() or 1), 1)) as pool:

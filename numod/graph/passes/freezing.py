@@ -8,7 +8,7 @@ contains no weights.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from threading import Lock
@@ -110,9 +110,39 @@ def trained_values(program: Program) -> set[Value] | None:
     Weights of bytes are not trained: their packed forms and all that follows from them and from other tensors without
     gradients are computed once, also without `freezing`. Otherwise each call would pack them again.
     """
-    if not any(_multiplies_bytes(program, step) for step in program.steps):
+    if not multiplies_bytes(program):
         return None
     return {value for value, tensor in program.held.items() if tensor.requires_grad}
+
+
+def multiplies_bytes(program: Program) -> bool:
+    """Whether a step multiplies by a weight of bytes."""
+    return any(_multiplies_bytes(program, step) for step in program.steps)
+
+
+def with_computed_constants(program: Program, variable: Container[Value] = ()) -> Program:
+    """The simplified program with what depends on constants only computed, in the same way as a run would.
+
+    A value that takes more bytes than the tensors it depends on, such as an embedding's table as floats, is still
+    computed by each run. `variable`: values that are no constants.
+    """
+    program, left = simplified(program), {*variable}
+    while True:
+        result, computed = compute_constants(program, left)
+        large = {id(value.tensor) for value in computed if _bytes([value.tensor]) > _bytes(value.program.held.values())}
+        if not large:
+            return _with_used_tensors(result)
+        left |= {value for value, tensor in result.held.items() if id(tensor) in large}
+
+
+def _bytes(tensors: Iterable[Tensor]) -> int:
+    return sum([tensor.numel() * tensor.element_size() for tensor in tensors])
+
+
+def _with_used_tensors(program: Program, variable: Container[Value] = ()) -> Program:
+    used = {value for step in program.steps for value in accessed_values(step)}.union(program_outputs(program))
+    program.held = {value: tensor for value, tensor in program.held.items() if value in used or value in variable}
+    return program
 
 
 def _multiplies_bytes(program: Program, step: Step | Check) -> bool:
@@ -142,9 +172,7 @@ def with_constants(program: Program, variable: Container[Value] = ()) -> Program
     program = simplified(program)
     folded = without_dead(fold_scales(program, _constants(program, variable)))
     result, _ = compute_constants(folded, variable)
-    used = {value for step in result.steps for value in accessed_values(step)}.union(program_outputs(result))
-    result.held = {value: tensor for value, tensor in result.held.items() if value in used or value in variable}
-    return result
+    return _with_used_tensors(result, variable)
 
 
 def compute_constants(program: Program, variable: Container[Value] = ()) -> tuple[Program, list[Frozen]]:
