@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import array
 import ctypes
+import json
 import re
 import shutil
 import subprocess
@@ -225,10 +226,36 @@ def test_a_quantized_network_has_its_offsets_in_the_code(tmp_path: Path) -> None
     for shapes, sizes in ((None, (3,)), (({0: Dim("batch", min=1, max=4)},), (1, 2, 4))):
         program = export(converted, (x,), dynamic_shapes=shapes)
         assert not sums_of_weights(program.with_byte_constants()) and sums_of_weights(program)
-        net = load_native(aot_compile(program, tmp_path / str(len(sizes))).folder)
+        artifact = aot_compile(program, tmp_path / str(len(sizes)))
+        assert is_packed(artifact) == (shapes is None)
+        net = load_native(artifact.folder)
         for size in sizes:
             images = torch.randn(size, 3, 8, 8)
             np.testing.assert_array_equal(net.run(images.numpy()), converted(images).numpy())
+
+
+def is_packed(artifact: Artifact) -> bool:
+    """Whether no weight of the code is of single bytes."""
+    weights = json.loads((artifact.folder / "net.json").read_text())["weights"]
+    return "int8" not in {weight["dtype"] for weight in weights}
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+def test_a_dynamic_layer_has_its_packed_weights_in_the_code(batch: int, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(33, 16), nn.ReLU(), nn.Linear(16, 5)).eval()
+    converted, x = quantization.quantize_dynamic(model, {nn.Linear}), torch.randn(batch, 33)
+    program = export(converted, (x,))
+    for name, options, packed in (
+        ("speed", {}, True),
+        ("size", {"optimize": "size"}, False),
+        ("file", {"weights": "file"}, False),
+        ("levels", {"targets": ("native", "x86-64")}, False),
+    ):
+        artifact = aot_compile(program, tmp_path / name, **options)
+        assert is_packed(artifact) == packed
+        if name != "file":
+            np.testing.assert_array_equal(load_native(artifact.folder).run(x.numpy()), converted(x).numpy())
 
 
 def sums_of_weights(program: ExportedProgram) -> list[str]:
