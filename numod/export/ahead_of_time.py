@@ -106,11 +106,15 @@ def aot_compile(
     ]
     if wrong:
         raise ExportError(wrong)
-    if for_speed and not any(exported.changes_state for exported in programs.values()):
+    constant = weights == "embedded" and not any(exported.changes_state for exported in programs.values())
+    packs = constant and for_speed and len(programs) == 1 and all(row.name == "native" for row in rows)
+    if constant:
         with shared_values():
-            programs = {entry: exported.with_transformed_weights() for entry, exported in programs.items()}
+            programs = {entry: exported.with_byte_constants() for entry, exported in programs.items()}
+            if for_speed:
+                programs = {entry: exported.with_transformed_weights() for entry, exported in programs.items()}
     with tempfile.TemporaryDirectory() as scratch:
-        job = Job(Path(scratch), programs, name, weights == "embedded", optimize == "size")
+        job = Job(Path(scratch), programs, name, weights == "embedded", optimize == "size", packs)
         with ThreadPoolExecutor(max(min(len(rows), os.cpu_count() or 1), 1)) as pool:
             compiled_rows = [*pool.map(job.compile, rows)]
     home = Path(folder)

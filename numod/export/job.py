@@ -26,6 +26,7 @@ from ..core.tensor import Tensor
 from ..device import ahead
 from ..graph.backend.executable import Executable
 from ..graph.ir.program import Value
+from ..graph.passes.freezing import with_packed_bytes
 from ..graph.values.pytree import replace
 from ..serialization import save_file
 from ..serialization.program import load_program
@@ -41,15 +42,21 @@ from .targets import Target
 
 
 class Part:
-    """An entry point. `entry`: its name, "" for the only one."""
+    """An entry point. `entry`: its name, "" for the only one. `packs`: whether weights of bytes are packed ahead."""
 
     def __init__(
-        self, home: Path, entry: str, exported: ExportedProgram, names: dict[Value, str], stream: tuple
+        self, home: Path, entry: str, exported: ExportedProgram, names: dict[Value, str], stream: tuple, packs: bool
     ) -> None:
         self.home, self.entry, self.exported, self.names, self.stream = home, entry, exported, names, stream
         home.mkdir()
         save(exported, home / "program")
         program = load_program(home / "program")  # the workers read this file; loading may add checks and constants
+        packed: list[Tensor] = []
+        if packs:
+            program, packed = with_packed_bytes(program)
+            for k, weight in enumerate(packed):
+                (home / f"packed{k}").write_bytes(bytes_of(weight))
+        self.packed = len(packed)
         self.plan = planned(program, stream)
         self.weights = weights_of(self.plan, names, f"{entry}.constant" if entry else "constant")
         self.samples = tuple([bytes_of(example) for example in exported.examples]), tuple(self._results())
@@ -73,7 +80,7 @@ class Part:
             "interface": dataclasses.asdict(self.interface),
             "names": {str(value.number): name for value, name in self.names.items()},
             "constants": f"{self.entry}.constant" if self.entry else "constant",
-            "scales": self.scales, "abi": abi, "size": size, "stream": self.stream,
+            "scales": self.scales, "abi": abi, "size": size, "stream": self.stream, "packed": self.packed,
         }  # fmt: skip
         (self.home / "job.json").write_text(json.dumps(job))
 
@@ -107,15 +114,24 @@ class Part:
 
 
 class Job:
-    """All entry points and their shared interface. `home`: the folder from which workers read."""
+    """All entry points and their shared interface. `home`: the folder from which workers read.
+
+    `packs`: whether weights of bytes are packed ahead, in the format of this processor, for which all targets are.
+    """
 
     def __init__(
-        self, home: Path, programs: Mapping[str, ExportedProgram], name: str, embedded: bool, size: bool
+        self,
+        home: Path,
+        programs: Mapping[str, ExportedProgram],
+        name: str,
+        embedded: bool,
+        size: bool,
+        packs: bool = False,
     ) -> None:
         self.stream = _signed(default_generator._seed), default_generator._offset
         names = shared_names(programs)
         self.parts = [
-            Part(home / f"part{k}", entry, exported, names[entry], self.stream)
+            Part(home / f"part{k}", entry, exported, names[entry], self.stream, packs and exported.dynamic is None)
             for k, (entry, exported) in enumerate(programs.items())
         ]
         self.weights: dict[str, Tensor] = {}

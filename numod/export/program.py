@@ -17,7 +17,12 @@ from ..graph.ir.alias_analysis import Effects, copied
 from ..graph.ir.program import Program, Value
 from ..graph.backend.executable import Executable
 from ..graph.backend.section import Form
-from ..graph.passes.freezing import with_constants, with_transformed_weights
+from ..graph.passes.freezing import (
+    multiplies_bytes,
+    with_computed_constants,
+    with_constants,
+    with_transformed_weights,
+)
 from ..nn import Module, Parameter
 from ..serialization import records
 from ..serialization.program import read_program, save_program
@@ -192,6 +197,24 @@ class ExportedProgram:
         """Whether the program writes to its parameters, buffers or constants."""
         effects = Effects(self.program)
         return not all(map(effects.fixed, self.program.held))
+
+    def with_byte_constants(self) -> ExportedProgram:
+        """The program with what depends on constants only computed, if it multiplies by weights of bytes.
+
+        This is about the offsets and multipliers of quantized layers, for which a run would read all weights again. It
+        is for weights that are part of the code, since computed values have no names.
+        """
+        if not multiplies_bytes(self.program):
+            return self
+        result, dynamic = copy.copy(self), self.dynamic
+        if dynamic is None:
+            result.program = with_computed_constants(self.program)
+            return result
+        result.dynamic = dynamic = dynamic.mapped(
+            partial(with_computed_constants, variable=dynamic.values_by_size()), dynamic.general_points()
+        )
+        result.program = dynamic.program(tuple([symbol.size for symbol in dynamic.symbols]))
+        return result
 
     def with_transformed_weights(self) -> ExportedProgram:
         """The program with weights in the form that kernels read; itself if it has dynamic dimensions."""

@@ -1,7 +1,8 @@
 """The worker process that compiles a program for one target.
 
 Kernel sources and caches are specific to one machine, so each target has its own process. It reads a folder with
-`program`, `job.json` and the samples, and writes a line of JSON and the object file to its standard output.
+`program`, `job.json`, the samples and packed weights, and writes a line of JSON and the object file to its standard
+output.
 """
 
 from __future__ import annotations
@@ -12,6 +13,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from ..core.create.values import tensor
 from ..device import target
 from ..device.target import Machine
 from ..graph.ir.program import Value
@@ -24,13 +28,18 @@ def main(folder: str, machine: str, kernel: str = "") -> None:
     """Compile the folder's program for `machine` (JSON). `kernel`: the function's name, if it is one of several."""
     home, machine = Path(folder), Machine(**json.loads(machine))
     target.compile_for(machine)
+    from ..graph.passes.freezing import with_packed_bytes
     from .module import compiled, planned, weights_of
     from .variants import Variants
 
     job = json.loads((home / "job.json").read_text())
     interface = interface_of(job["interface"])
     exported = load(home / "program")
-    plan = planned(exported.program, job["stream"])
+    program = exported.program
+    if job["packed"]:
+        packed = [np.frombuffer((home / f"packed{k}").read_bytes(), np.int32) for k in range(job["packed"])]
+        program, _ = with_packed_bytes(program, [tensor(words) for words in packed])
+    plan = planned(program, job["stream"])
     dynamic = exported.dynamic
     variants = None if dynamic is None else Variants(dynamic, job["stream"], machine.alignment)
     weights = weights_of(plan, {Value(int(number)): name for number, name in job["names"].items()}, job["constants"])

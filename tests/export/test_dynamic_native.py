@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import array
 import ctypes
+import json
 import re
 import shutil
 import subprocess
@@ -17,7 +18,8 @@ import pytest
 
 import numod as torch
 from numod import nn
-from numod.export import Artifact, Dim, ExportError, aot_compile, export, load_native, native
+from numod.ao import quantization
+from numod.export import Artifact, Dim, ExportedProgram, ExportError, aot_compile, export, load_native, native
 
 pytestmark = [pytest.mark.export, pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")]
 MOST, GUARD = 19, 64
@@ -211,3 +213,70 @@ def test_a_program_may_have_no_kernels(dynamic_shapes: tuple | None, tmp_path: P
     captured = export(NoRows(), (torch.randn(3, 2),), dynamic_shapes=dynamic_shapes)
     aot_compile(captured, tmp_path)
     assert np.asarray(load_native(tmp_path).run(torch.randn(3, 2))).shape == (0, 2)
+
+
+def test_a_quantized_network_has_its_offsets_in_the_code(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    layers = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Conv2d(8, 4, 3), nn.Flatten(), nn.Linear(64, 5))
+    model = quantization.QuantWrapper(layers).eval()
+    model.qconfig = quantization.get_default_qconfig("onednn")
+    prepared, x = quantization.prepare(model), torch.randn(3, 3, 8, 8)
+    prepared(x)
+    converted = quantization.convert(prepared)
+    for shapes, sizes in ((None, (3,)), (({0: Dim("batch", min=1, max=4)},), (1, 2, 4))):
+        program = export(converted, (x,), dynamic_shapes=shapes)
+        assert not sums_of_weights(program.with_byte_constants()) and sums_of_weights(program)
+        artifact = aot_compile(program, tmp_path / str(len(sizes)))
+        assert is_packed(artifact) == (shapes is None)
+        net = load_native(artifact.folder)
+        for size in sizes:
+            images = torch.randn(size, 3, 8, 8)
+            np.testing.assert_array_equal(net.run(images.numpy()), converted(images).numpy())
+
+
+def is_packed(artifact: Artifact) -> bool:
+    """Whether no weight of the code is of single bytes."""
+    weights = json.loads((artifact.folder / "net.json").read_text())["weights"]
+    return "int8" not in {weight["dtype"] for weight in weights}
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+def test_a_dynamic_layer_has_its_packed_weights_in_the_code(batch: int, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(33, 16), nn.ReLU(), nn.Linear(16, 5)).eval()
+    converted, x = quantization.quantize_dynamic(model, {nn.Linear}), torch.randn(batch, 33)
+    program = export(converted, (x,))
+    for name, options, packed in (
+        ("speed", {}, True),
+        ("size", {"optimize": "size"}, False),
+        ("file", {"weights": "file"}, False),
+        ("levels", {"targets": ("native", "x86-64")}, False),
+    ):
+        artifact = aot_compile(program, tmp_path / name, **options)
+        assert is_packed(artifact) == packed
+        if name != "file":
+            np.testing.assert_array_equal(load_native(artifact.folder).run(x.numpy()), converted(x).numpy())
+
+
+def sums_of_weights(program: ExportedProgram) -> list[str]:
+    return [step.op.name for step in program.program.steps if "sum" in step.op.name]
+
+
+class Table(nn.Module):
+    """A product with integers that become floats, before a quantized layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("table", torch.randint(-128, 128, (400, 16), dtype=torch.int8))
+        self.linear = nn.Linear(16, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.linear(x @ (self.table.float() * 0.01))
+
+
+def test_integers_are_not_stored_as_floats(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    converted, x = quantization.quantize_dynamic(Table().eval(), {nn.Linear}), torch.randn(2, 400)
+    artifact = aot_compile(export(converted, (x,)), tmp_path)
+    assert artifact.weights_bytes < 1.2 * 400 * 16
+    np.testing.assert_allclose(load_native(artifact.folder).run(x.numpy()), converted(x).numpy(), rtol=1e-5, atol=1e-5)

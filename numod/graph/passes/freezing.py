@@ -8,7 +8,7 @@ contains no weights.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from threading import Lock
@@ -28,6 +28,8 @@ from .fold_scale import fold_scales
 from .pipeline import simplified
 from .sparsity import sparse_packing
 from .simplify import exactly, without_dead
+
+_Allowed = Callable[[Step, Packing], bool]  # whether a step's weight is packed in this way
 
 
 class Frozen:
@@ -110,9 +112,39 @@ def trained_values(program: Program) -> set[Value] | None:
     Weights of bytes are not trained: their packed forms and all that follows from them and from other tensors without
     gradients are computed once, also without `freezing`. Otherwise each call would pack them again.
     """
-    if not any(_multiplies_bytes(program, step) for step in program.steps):
+    if not multiplies_bytes(program):
         return None
     return {value for value, tensor in program.held.items() if tensor.requires_grad}
+
+
+def multiplies_bytes(program: Program) -> bool:
+    """Whether a step multiplies by a weight of bytes."""
+    return any(_multiplies_bytes(program, step) for step in program.steps)
+
+
+def with_computed_constants(program: Program, variable: Container[Value] = ()) -> Program:
+    """The simplified program with what depends on constants only computed, in the same way as a run would.
+
+    A value that takes more bytes than the tensors it depends on, such as an embedding's table as floats, is still
+    computed by each run. `variable`: values that are no constants.
+    """
+    program, left = simplified(program), {*variable}
+    while True:
+        result, computed = compute_constants(program, left)
+        large = {id(value.tensor) for value in computed if _bytes([value.tensor]) > _bytes(value.program.held.values())}
+        if not large:
+            return _with_used_tensors(result)
+        left |= {value for value, tensor in result.held.items() if id(tensor) in large}
+
+
+def _bytes(tensors: Iterable[Tensor]) -> int:
+    return sum([tensor.numel() * tensor.element_size() for tensor in tensors])
+
+
+def _with_used_tensors(program: Program, variable: Container[Value] = ()) -> Program:
+    used = {value for step in program.steps for value in accessed_values(step)}.union(program_outputs(program))
+    program.held = {value: tensor for value, tensor in program.held.items() if value in used or value in variable}
+    return program
 
 
 def _multiplies_bytes(program: Program, step: Step | Check) -> bool:
@@ -126,12 +158,29 @@ def _multiplies_bytes(program: Program, step: Step | Check) -> bool:
 
 def with_transformed_weights(program: Program) -> Program:
     """The program with held weights packed, where every processor would pack them, in the same format."""
-    packed, values = _with_packed_weights(program, False, portable=True)
-    constants = _constants(packed)
+    return _packed_ahead(
+        program, lambda step, packing: packing.portable and step.inputs[packing.position] in program.held
+    )[0]
+
+
+def with_packed_bytes(program: Program, known: Sequence[Tensor] | None = None) -> tuple[Program, list[Tensor]]:
+    """(the program whose products read packed weights of bytes, the packed weights, in this processor's format).
+
+    `known`: the packed weights, if another process with the same format computed them.
+    """
+    return _packed_ahead(program, lambda step, packing: _multiplies_bytes(program, step), known)
+
+
+def _packed_ahead(
+    program: Program, allowed: _Allowed, known: Sequence[Tensor] | None = None
+) -> tuple[Program, list[Tensor]]:
+    """(the program with packed weights instead of those of the allowed steps, these packed weights)."""
+    packed, values = _with_packed_weights(program, False, allowed)
+    constants, order = _constants(packed), sorted(values, key=lambda value: value.number)
+    tensors = [_frozen_value(packed, value, constants).tensor for value in order] if known is None else [*known]
     result = copied(packed, [step for step in packed.steps if values.isdisjoint(getattr(step, "results", ()))])
-    weights = {value: _frozen_value(packed, value, constants).tensor for value in values}
-    result.held = {**program.held, **weights}
-    return result
+    result.held = {**program.held, **dict(zip(order, tensors, strict=True))}
+    return result, tensors
 
 
 def with_constants(program: Program, variable: Container[Value] = ()) -> Program:
@@ -142,9 +191,7 @@ def with_constants(program: Program, variable: Container[Value] = ()) -> Program
     program = simplified(program)
     folded = without_dead(fold_scales(program, _constants(program, variable)))
     result, _ = compute_constants(folded, variable)
-    used = {value for step in result.steps for value in accessed_values(step)}.union(program_outputs(result))
-    result.held = {value: tensor for value, tensor in result.held.items() if value in used or value in variable}
-    return result
+    return _with_used_tensors(result, variable)
 
 
 def compute_constants(program: Program, variable: Container[Value] = ()) -> tuple[Program, list[Frozen]]:
@@ -195,12 +242,12 @@ def _costs_nothing(step: Step) -> bool:
 
 
 def _with_packed_weights(
-    program: Program, sparsity: bool, portable: bool = False, variable: Container[Value] = ()
+    program: Program, sparsity: bool, allowed: _Allowed | None = None, variable: Container[Value] = ()
 ) -> tuple[Program, set[Value]]:
     """(the program with separate steps that pack weights, for products whose kernels read packed weights; the results
     of these steps).
 
-    `portable`: only held weights, in formats that do not depend on the processor.
+    `allowed`: whether a step's weight is packed in this way; None for all.
     """
     constants, program = _constants(program, variable), copied(program, program.steps)
     packed: dict[tuple, Value] = {}
@@ -211,8 +258,9 @@ def _with_packed_weights(
             if is_pure(step) and not _is_constant(step, constants)
             else None
         )
-        allowed = not portable or (packing and packing.portable and step.inputs[packing.position] in program.held)
-        if packing is not None and allowed and step.inputs[packing.position] in constants:
+        if packing is not None and allowed is not None and not allowed(step, packing):
+            packing = None
+        if packing is not None and step.inputs[packing.position] in constants:
             key = packing.op, packing.attributes, step.inputs[packing.position]
             if key not in packed:
                 layout = packing.op.prepare((program.layouts[key[2]],), packing.attributes).layout
