@@ -15,7 +15,7 @@ from ..create.creation import empty
 from ..create.values import as_tensor
 from ..tensor import Tensor
 from .schemes import per_channel_affine, per_channel_affine_float_qparams, per_tensor_affine
-from .tensor import QuantizedTensor, Quantizer, wrap_integers
+from .tensor import QuantizedTensor, Quantizer, refuse, wrap_integers
 
 _SMALL_SCALE = 6.1e-5  # smaller scales lose precision in 16-bit arithmetic; PyTorch enlarges them
 
@@ -38,7 +38,7 @@ def quantize_per_tensor(
     if isinstance(input, (list, tuple)):
         parts = zip(input, scale.tolist(), zero_point.tolist(), strict=True)
         return tuple(quantize_per_tensor(*part, dtype) for part in parts)
-    _check_input(input, dtype)
+    _check_input("quantize_per_tensor", input, dtype)
     scale, zero_point = _number(scale), int(_number(zero_point))
     low, high = dtypes.RANGES[dtype.integers]
     if not low <= zero_point <= high:
@@ -59,7 +59,7 @@ def quantize_per_channel(
         tensor([[2],
                 [2]], dtype=numod.int8)
     """
-    _check_input(input, dtype)
+    _check_input("quantize_per_channel", input, dtype)
     if not -input.ndim <= axis < input.ndim:
         raise RuntimeError(
             f"Channel axis out of range in per channel affine quantization. Got: {axis} Expected: [0, {input.ndim})"
@@ -90,7 +90,7 @@ def quantize_per_tensor_dynamic(input: Tensor, dtype: QuantizedDtype, reduce_ran
         >>> torch.quantize_per_tensor_dynamic(torch.tensor([0.0, 1.0]), torch.quint8, False).int_repr()
         tensor([  0, 255], dtype=numod.uint8)
     """
-    _check_input(input, dtype)
+    _check_input("quantize_per_tensor_dynamic", input, dtype)
     if dtype is dtypes.qint32:
         raise RuntimeError("dtype QInt32 not supported; use numod.quint8 or numod.qint8")
     return quantize_per_tensor(input, *_parameters_of(input, dtype, reduce_range), dtype)
@@ -145,13 +145,15 @@ def range_parameters(
         return scale, np.clip(np.rint(np.nan_to_num(zero_point)), first, last).astype(np.int64)
 
 
-def _check_input(input: Tensor, dtype: QuantizedDtype) -> None:
+def _check_input(name: str, input: Tensor, dtype: QuantizedDtype) -> None:
+    if isinstance(input, QuantizedTensor):
+        refuse(name)
     if not isinstance(input, Tensor):
-        raise TypeError(f"quantize_per_tensor(): argument 'input' must be Tensor, not {type(input).__name__}")
+        raise TypeError(f"{name}(): argument 'input' must be Tensor, not {type(input).__name__}")
     if not isinstance(dtype, QuantizedDtype):
         short = getattr(dtype, "short", dtype)
         raise RuntimeError(f"ScalarType {short} is not supported in new_qtensor; use numod.quint8 or numod.qint8")
-    if isinstance(input, QuantizedTensor) or input.dtype is not dtypes.float32:
+    if input.dtype is not dtypes.float32:
         kind = input.dtype.short
         raise RuntimeError(f"Quantize only works on Float Tensor, got {kind}; convert with .float() first")
 
