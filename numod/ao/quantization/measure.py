@@ -207,5 +207,13 @@ def first_call(model: Module) -> tuple[tuple, dict] | None:
     return None if call.args is None else (call.args, call.kwargs)
 
 
+def forget_call(model: Module) -> None:
+    """Remove what `note_call` has kept, and the hook."""
+    for key in [key for key, hook in model._forward_pre_hooks.items() if hook is note_call]:
+        del model._forward_pre_hooks[key]
+        model._forward_pre_hooks_with_kwargs.pop(key, None)
+    vars(model).pop("_calibration_call", None)
+
+
 def _detached(value: Any) -> Any:
     return value.detach() if isinstance(value, Tensor) else value
