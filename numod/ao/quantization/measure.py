@@ -100,7 +100,8 @@ def fastest(
 ) -> Module:
     """The fastest of a float model and quantized forms of it, for an input or a tuple of inputs.
 
-    `run` makes of a model what will be called, such as `numod.compile`; without it the models are called as they are.
+    `run` makes of a model what will be called, such as `numod.compile`; without it the models are called as they are,
+    in evaluation mode.
     Where the float model is returned, its `quantization_decisions` has the reason, and `report` shows it.
 
     Example:

@@ -194,7 +194,7 @@ class SparseLinear(Linear):
         return Plan(out, lambda x, weight, *rest: run(x, weight, x, *rest, *scratch(parts), *sizes))
 
     def form(self, batch: int, rows: int, inner: int, words: int, has_bias: bool) -> tuple:
-        """(the kernel, the steps that a packed weight of so many words has room for, the work, the sizes of scratch)."""
+        """(the kernel, the steps for which a packed weight of so many words has room, the work, scratch sizes)."""
         lanes, is_row = host().lanes(4), batch == 1 and not for_all_sizes.get()
         width, groups, capacity = VECTORS * lanes, -(-rows // lanes), words // (2 * lanes)
         source = specialized(
