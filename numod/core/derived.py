@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from ..device.storage import LentStorage, Storage, WatchedStorage, is_returned, watch
+from ..device.storage import LentStorage, Storage, WatchedStorage, is_returned, is_unshared, watch
 from .listeners import listeners, notify
 from .tensor import DataVersionCounter, Tensor
 
@@ -68,6 +68,8 @@ def settle(storages: Iterable[Storage]) -> None:
         if storage.lent and isinstance(storage.data, np.ndarray) and is_returned(storage):
             storage.__class__ = WatchedStorage
             DataVersionCounter.note(storage)
+            if not is_unshared(storage):  # another thread has made an array meanwhile, which it found lent
+                lend(storage)
         watch(storage)
 
 

@@ -131,12 +131,20 @@ def is_returned(memory: Storage) -> bool:
 
     Memory that NumPy does not own was lent by another library or a process, which does not say when it returns it.
     """
+    return _has_plain_array(memory) and is_unshared(memory)
+
+
+def _has_plain_array(memory: Storage) -> bool:
+    if type(memory) is not ForeignStorage:
+        return type(memory) is LentStorage
+    root = memory.data.base
+    return (root.base if type(root) is type(memory.data) else root) is None
+
+
+def is_unshared(memory: Storage) -> bool:
+    """Whether no other object refers to the memory of a storage on the CPU."""
     data = memory.data
     root = data.base
     is_array = type(root) is type(data)
-    if type(memory) is not LentStorage and (
-        type(memory) is not ForeignStorage or (root.base if is_array else root) is not None
-    ):
-        return False
     # the storage or `data`, the variable here, the argument
     return getrefcount(data) == 3 and not (is_array and getrefcount(root) > 3)

@@ -51,3 +51,22 @@ def test_mistakes():
         equalization.equalize(model, [[nn.Linear(1, 1), "0"]])
     with pytest.raises(TypeError, match="must be a nn.Module or a string"):
         equalization.equalize(model, [[1, "0"]])
+
+
+def test_channels_of_zeros_stay():
+    """PyTorch divides by their range, and does not return."""
+    model, x = nn.Sequential(nn.Linear(3, 6), nn.ReLU(), nn.Linear(6, 2)), torch.randn(4, 3)
+    with torch.no_grad():
+        model[0].weight[1].zero_()
+        model[2].weight[:, 2].zero_()
+    expected = model(x)
+    equalization.equalize(model, [["0", "2"]])
+    torch.testing.assert_close(model(x), expected, rtol=1e-4, atol=1e-5)
+    assert not model[0].weight[1].any()
+
+
+def test_weights_that_are_no_numbers_end():
+    model = nn.Sequential(nn.Linear(3, 6), nn.ReLU(), nn.Linear(6, 2))
+    model[0].weight.data[0, 0] = float("nan")
+    equalization.equalize(model, [["0", "2"]])
+    assert model[0].weight.isnan().any()

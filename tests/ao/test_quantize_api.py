@@ -104,6 +104,13 @@ def test_auto_keeps_floats_where_they_are_faster(monkeypatch):
         (lambda: quantize_(network(), Int4WeightOnlyConfig(group_size=48)), ValueError, "divide the 64"),
         (lambda: quantize_(nn.Linear(4, 4), Int8WeightOnlyConfig()), ValueError, "wrap it in nn.Sequential"),
         (lambda: quantize_(network(), "auto"), TypeError, "data is an input"),
+        (lambda: quantize_(network(), Int8WeightOnlyConfig(), lambda *_: True), TypeError, "got Sequential"),
+        (
+            lambda: quantize_(network(), FqnToConfig({"1": Int8WeightOnlyConfig()})),
+            TypeError,
+            "Linear layer .* got ReLU",
+        ),
+        (lambda: quantize_(network(), FqnToConfig({}), lambda *_: True), ValueError, "leave filter_fn out"),
     ],
 )
 def test_refusals(call, error, message):

@@ -10,6 +10,7 @@ import numod as torch
 from ao_models import GROUPS, every_layer
 from numod import nn
 from numod.ao import quantization
+from numod.ao.ns import _numeric_suite
 
 pytestmark = pytest.mark.filterwarnings("ignore:Please use quant_min", "ignore:must run observer")
 
@@ -137,6 +138,15 @@ def test_the_first_call_of_calibration_is_in_no_copy_and_no_file():
         quantized = quantization.convert(prepared, remove_qconfig=removes)
         assert not quantized._forward_pre_hooks and "_calibration_call" not in vars(quantized)
         assert hasattr(prepared, "_calibration_call")  # for another `convert`
+
+
+def test_models_that_are_compared_keep_no_input():
+    model, x = _small(), torch.randn(8, 1, 8, 8)
+    prepared = quantization.prepare(model)
+    prepared(x)
+    quantized = quantization.convert(prepared)
+    _numeric_suite.compare_model_outputs(model, quantized, x)
+    assert not any("_calibration_call" in vars(part) or part._forward_pre_hooks for part in (model, quantized))
 
 
 def test_a_timed_call_that_fails_changes_nothing():

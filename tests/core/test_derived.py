@@ -10,7 +10,9 @@ import numod as torch
 from numod import nn
 from numod.ao import quantization
 from numod.ao.nn import quantized as nnq
+from numod.core import derived as core_derived
 from numod.core.derived import derived
+from numod.device import storage
 
 WRITES = {
     "fill_": lambda x: x.fill_(7),
@@ -284,3 +286,21 @@ def test_weights_that_share_integers_have_their_scales(kind):
         layer.scale, layer.zero_point = 0.05 * factor, 128
         results.append(layer(x).int_repr())
     assert results[0].equal(results[1])
+
+
+def test_an_array_that_another_thread_makes_while_memory_is_returned(monkeypatch):
+    tensor, arrays = torch.zeros(4), []
+    tensor.numpy()  # lent, and returned at once
+
+    def is_returned(memory):
+        result = storage.is_returned(memory)
+        arrays.append(tensor.numpy())
+        return result
+
+    monkeypatch.setattr(core_derived, "is_returned", is_returned)
+    core_derived.settle([tensor._storage])
+    assert tensor._storage.lent and core_derived.lent_bytes([tensor._storage])
+    monkeypatch.undo()
+    arrays.clear()
+    core_derived.settle([tensor._storage])
+    assert not tensor._storage.lent

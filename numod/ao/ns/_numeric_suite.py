@@ -14,6 +14,7 @@ from ...core import Tensor
 from ...nn.module import Module
 from ..nn import quantized as nnq
 from ..nn.quantized import dynamic as nnqd
+from ..quantization.measure import forget_call
 from ..quantization.qconfig import QConfig
 from ..quantization.quantization_mappings import get_default_compare_output_module_list
 from ..quantization.quantize import prepare
@@ -237,6 +238,7 @@ def prepare_model_outputs(
     for module, not_leaves in ((float_module, None), (q_module, NON_LEAF_MODULE_TO_ADD_OBSERVER_ALLOW_LIST)):
         module.qconfig = QConfig(activation=logger_cls, weight=None)
         prepare(module, True, kinds, not_leaves, _WITHOUT_CONVERSION)
+        forget_call(module)  # nothing will be timed
 
 
 def compare_model_outputs(

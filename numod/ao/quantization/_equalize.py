@@ -104,7 +104,8 @@ def cross_layer_equalization(module1: Module, module2: Module, output_axis: int 
             "Number of output channels of first arg do not match number input channels of second arg: "
             f"{weight1.shape[output_axis]} and {weight2.shape[input_axis]}"
         )
-    scale = (channel_range(weight1, output_axis) / (channel_range(weight2, input_axis) + 1e-9)).sqrt()
+    first, second = channel_range(weight1, output_axis), channel_range(weight2, input_axis)
+    scale = (first / (second + 1e-9)).sqrt().where(first > 0, 1.0)  # equal weights, as zeros, have no range
     inverse = scale.reciprocal()
     if has_bias(module1):
         set_module_bias(module1, (get_module_bias(module1) * inverse).detach())
@@ -163,4 +164,4 @@ def converged(curr_modules: dict[str, Module], prev_modules: dict[str, Module | 
     total = zeros(())
     for name, module in curr_modules.items():
         total = total + (get_module_weight(module) - get_module_weight(prev_modules[name])).norm()
-    return bool(total < threshold)
+    return not total >= threshold  # weights that are not a number will not come closer

@@ -100,7 +100,8 @@ def fastest(
 ) -> Module:
     """The fastest of a float model and quantized forms of it, for an input or a tuple of inputs.
 
-    `run` makes of a model what will be called, such as `numod.compile`; without it the models are called as they are.
+    `run` makes of a model what will be called, such as `numod.compile`; without it the models are called as they are,
+    in evaluation mode.
     Where the float model is returned, its `quantization_decisions` has the reason, and `report` shows it.
 
     Example:
@@ -205,6 +206,14 @@ def first_call(model: Module) -> tuple[tuple, dict] | None:
     """The arguments that `note_call` has kept: (args, kwargs)."""
     call = vars(model).get("_calibration_call", FirstCall())
     return None if call.args is None else (call.args, call.kwargs)
+
+
+def forget_call(model: Module) -> None:
+    """Remove what `note_call` has kept, and the hook."""
+    for key in [key for key, hook in model._forward_pre_hooks.items() if hook is note_call]:
+        del model._forward_pre_hooks[key]
+        model._forward_pre_hooks_with_kwargs.pop(key, None)
+    vars(model).pop("_calibration_call", None)
 
 
 def _detached(value: Any) -> Any:

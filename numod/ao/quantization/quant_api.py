@@ -88,6 +88,8 @@ def quantize_(
     if device is not None:
         model.to(device)
     if hasattr(config, "of"):
+        if filter_fn is not None:
+            raise ValueError("quantize_(): an FqnToConfig chooses the layers itself; leave filter_fn out")
         return _quantize_by_path(model, config)
     for path, module in list(model.named_modules()):
         if filter_fn(module, path) if filter_fn is not None else _accepts(config, module, path):

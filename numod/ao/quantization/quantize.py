@@ -26,7 +26,7 @@ from ..nn.quantized import (
     QFunctional,
 )
 from .fake_quantize import FakeQuantizeBase
-from .measure import Measurement, first_call, note_call, note_shape, shared_copy
+from .measure import Measurement, first_call, forget_call, note_call, note_shape, shared_copy
 from .observer import ObserverBase, PerChannelMinMaxObserver
 from .qconfig import (
     default_dynamic_qconfig,
@@ -198,7 +198,7 @@ def convert(
         raise ValueError("convert(is_reference=True, measure=...): reference layers compute in floats; leave one out")
     else:
         _convert_measured(module, convert_layers, Measurement(measure))
-    _forget_call(module)
+    forget_call(module)
     if remove_qconfig:
         _remove_qconfig(module)
     return module
@@ -322,15 +322,7 @@ def _remove_qconfig(module: Module) -> None:
     ):
         for key in [key for key, registered in hooks.items() if registered is hook]:
             del hooks[key]
-    _forget_call(module)
-
-
-def _forget_call(module: Module) -> None:
-    """Remove what `note_call` has kept, and the hook."""
-    for key in [key for key, hook in module._forward_pre_hooks.items() if hook is note_call]:
-        del module._forward_pre_hooks[key]
-        module._forward_pre_hooks_with_kwargs.pop(key, None)
-    vars(module).pop("_calibration_call", None)
+    forget_call(module)
 
 
 def _get_observer_dict(mod: Module, target_dict: dict[str, Module], prefix: str = "") -> None:

@@ -43,7 +43,7 @@ _REQUANTIZED = """mean avg_pool1d avg_pool3d adaptive_avg_pool1d adaptive_avg_po
 _FIXED = {"sigmoid": (1 / 256, 0), "hardsigmoid": (1 / 256, 0), "tanh": (1 / 128, 128)}  # scale, zero point of quint8
 _COMPARING = "eq ne lt le gt ge __eq__ __ne__ __lt__ __le__ __gt__ __ge__ equal allclose isclose".split()
 # functions of the values that return no tensor
-_READING = "item tolist __bool__ __float__ __int__ __format__ std var".split()
+_READING = "item tolist __contains__ __bool__ __float__ __int__ __format__ std var".split()
 # methods of the class
 _OF_CLASS = """dequantize int_repr qscheme q_scale q_zero_point q_per_channel_scales q_per_channel_zero_points
     q_per_channel_axis""".split()
@@ -323,6 +323,18 @@ def _copy(func: Callable, name: str, args: tuple, kwargs: dict) -> Tensor:
     return _write(target, quantized)
 
 
+def _set_data(func: Callable, name: str, args: tuple, kwargs: dict) -> None:
+    """target.data = value: its memory and its scale."""
+    target, value = args
+    if not (isinstance(target, QuantizedTensor) and isinstance(value, QuantizedTensor)):
+        raise RuntimeError(f"incompatible tensor type: cannot set the data of a {target.dtype} to {value.dtype}")
+    with overrides.DisableTorchFunctionSubclass():
+        func(target, value)
+    func(target._integers, value._integers)
+    target._quantizer = value._quantizer
+    changes.note()
+
+
 def _assigned(value: Any, quantizer: Quantizer, shape: tuple[int, ...]) -> Tensor:
     """The integers that a quantizer makes of a value, broadcast to a shape."""
     if isinstance(value, QuantizedTensor):
@@ -405,6 +417,7 @@ _RULES: dict[str, Callable] = {
     "adaptive_avg_pool2d": _average,
     "equal": _equal,
     "copy_": _copy,
+    "__set__.data": _set_data,
     "fill_": _fill,
     "__setitem__": _set_item,
     "index_put_": _put,

@@ -179,26 +179,30 @@ class SparseLinear(Linear):
 
     def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
         x, weight, bias, packed = arguments
-        has_bias, lanes, (rows, inner) = isinstance(bias, Layout), host().lanes(4), weight.shape
+        has_bias, (rows, inner) = isinstance(bias, Layout), weight.shape
         out = layout(self.shape(arguments[:3], attributes), dtypes.float32, x.device)
         if out.size == 0:
             return Plan(out, lambda *_: None)
-        batch, width = out.size // rows, VECTORS * lanes
-        is_row = batch == 1 and not for_all_sizes.get()
-        source = specialized(
-            sparse_product, HAS_BIAS=has_bias, IS_ROW=is_row, LANES=lanes, WIDTH=width, dense=dense_rows
-        )
+        batch, words = out.size // rows, packed.size - fixed_size(rows)
+        source, capacity, work, parts = self.form(batch, rows, inner, words, has_bias)
         signature = bind.signature(*["float32"] * 3, "int32", *["float32"] * 3, numbers=4)
-        groups = -(-rows // lanes)
-        capacity = (packed.size - fixed_size(rows)) // (2 * lanes)
-        work = batch * capacity * lanes
         run = bind.launcher(x.device, self.name, source, signature, dtypes.float32, work, build.FAST_REDUCTION)
-        chunks, real, scratch = 0 if is_row else -(-batch // width), np.dtype("float32"), x.device.backend.scratch
-        parts = (max(chunks * inner * width, 1), real), (max(chunks * width, 1) * groups * lanes, real)
-        sizes = batch, rows, inner, capacity
+        scratch, sizes = x.device.backend.scratch, (batch, rows, inner, capacity)
+        parts = [(size, np.dtype("float32")) for size in parts]
         if has_bias:
             return Plan(out, lambda *arrays: run(*arrays, *scratch(parts), *sizes))
         return Plan(out, lambda x, weight, *rest: run(x, weight, x, *rest, *scratch(parts), *sizes))
+
+    def form(self, batch: int, rows: int, inner: int, words: int, has_bias: bool) -> tuple:
+        """(the kernel, the steps for which a packed weight of so many words has room, the work, scratch sizes)."""
+        lanes, is_row = host().lanes(4), batch == 1 and not for_all_sizes.get()
+        width, groups, capacity = VECTORS * lanes, -(-rows // lanes), words // (2 * lanes)
+        source = specialized(
+            sparse_product, HAS_BIAS=has_bias, IS_ROW=is_row, LANES=lanes, WIDTH=width, dense=dense_rows
+        )
+        chunks = 0 if is_row else -(-batch // width)
+        parts = max(chunks * inner * width, 1), max(chunks * width, 1) * groups * lanes
+        return source, capacity, batch * capacity * lanes, parts
 
 
 sparse_linear = SparseLinear("sparse_linear")

@@ -10,9 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from ... import dtypes
-from ...device import Layout
 from ...device.layout import layout
-from ...kernel import bind, build
+from ...kernel import bind
 from ...kernel.language import bits32, int64, parallel_range, uint32, uintp
 from ...kernel.registers.primitives.sparse import window_dots
 from ...kernel.registers.vectors import host
@@ -137,23 +136,13 @@ def capacity_of(packed: np.ndarray, rows: int) -> int:
 class WindowLinear(SparseLinear):
     """`linear` of a weight packed by `pack_windows`, its last input."""
 
-    def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
-        x, weight, bias, packed = arguments
-        has_bias, lanes, (rows, inner) = isinstance(bias, Layout), host().lanes(4), weight.shape
-        out = layout(self.shape(arguments[:3], attributes), dtypes.float32, x.device)
-        if out.size == 0:
-            return Plan(out, lambda *_: None)
-        batch, capacity = out.size // rows, (packed.size - fixed_size(rows)) // (1 + lanes // 4 + lanes)
+    def form(self, batch: int, rows: int, inner: int, words: int, has_bias: bool) -> tuple:
+        """See `SparseLinear`."""
+        lanes = host().lanes(4)
+        capacity = words // (1 + lanes // 4 + lanes)
         source = specialized(window_product, HAS_BIAS=has_bias, LANES=lanes, dense=dense_rows)
-        signature = bind.signature(*["float32"] * 3, "int32", *["float32"] * 3, numbers=4)
-        work, flags = batch * capacity * lanes // 4, build.FAST_REDUCTION
-        run = bind.launcher(x.device, self.name, source, signature, dtypes.float32, work, flags)
-        real, scratch = np.dtype("float32"), x.device.backend.scratch
-        parts = (-(-inner // lanes) * lanes + lanes, real), (-(-rows // lanes) * lanes, real)
-        sizes = batch, rows, inner, capacity
-        if has_bias:
-            return Plan(out, lambda *arrays: run(*arrays, *scratch(parts), *sizes))
-        return Plan(out, lambda x, weight, *rest: run(x, weight, x, *rest, *scratch(parts), *sizes))
+        parts = -(-inner // lanes) * lanes + lanes, -(-rows // lanes) * lanes
+        return source, capacity, batch * capacity * lanes // 4, parts
 
 
 window_linear = WindowLinear("window_linear")

@@ -215,3 +215,14 @@ def test_views_of_channels_by_name(name, values, parameters):
     expected, result = (getattr(per_channel(), name)(*a, **k) for a, k in ((values, {}), ((), parameters)))
     for one, other in zip(*((r if isinstance(r, tuple) else (r,)) for r in (result, expected)), strict=True):
         assert one.q_per_channel_axis() == other.q_per_channel_axis() and one.dequantize().equal(other.dequantize())
+
+
+def test_data_brings_its_scale():
+    q, other = per_tensor(), numod.quantize_per_tensor(numod.ones(2), 0.25, 1, numod.quint8)
+    q.data = other
+    assert q.equal(other) and q.shape == (2,) and q.q_scale() == 0.25
+    other.fill_(2.0)
+    assert q.dequantize().tolist() == [2.0, 2.0]
+    for target, value in ((q, numod.ones(2)), (numod.ones(2), q)):
+        with pytest.raises(RuntimeError, match="incompatible tensor type"):
+            target.data = value

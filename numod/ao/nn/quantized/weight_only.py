@@ -9,6 +9,7 @@ from ....core import Tensor, cat
 from ....core.apply import apply
 from ....core.quantized import dynamic_rows_linear
 from ....nn import functional as F
+from ....nn.linear import Linear
 from ....nn.module import Module
 from ....ops.matmul.weight_only import weight_only_product
 from .base import refuse_float_weight
@@ -23,6 +24,11 @@ class _Packed(Module):
 
     def __init__(self, mod: Module) -> None:
         super().__init__()
+        if not isinstance(mod, Linear):
+            raise TypeError(
+                f"expected a float Linear layer to quantize, got {type(mod).__name__}; choose layers by filter_fn, or "
+                "by their paths"
+            )
         self.in_features, self.out_features = mod.in_features, mod.out_features
         self.training = mod.training
         self.register_parameter("bias", mod.bias)
