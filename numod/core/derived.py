@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from ..device.storage import LentStorage, Storage, WatchedStorage, is_returned, is_unshared, watch
+from ..device.storage import Storage, WatchedStorage, is_returned, is_unshared, lend, watch
 from .listeners import listeners, notify
 from .tensor import DataVersionCounter, Tensor
 
@@ -82,15 +82,6 @@ def lent_bytes(storages: Iterable[Storage], parts: Iterable[slice] = repeat(slic
 def _bytes_of(data: object, part: slice) -> bytes | object:
     """The bytes of a part of memory; of a device's memory an object that is equal to no other."""
     return data[part].tobytes() if isinstance(data, np.ndarray) else object()
-
-
-def lend(storage: Storage) -> None:
-    """Note that an object which refers to a storage's memory was made, through which it may be written to."""
-    kind = type(storage)
-    if kind is Storage or kind is WatchedStorage:
-        storage.__class__ = LentStorage
-        if kind is WatchedStorage:
-            DataVersionCounter.note(storage)
 
 
 def state_of(tensor: Tensor) -> tuple:

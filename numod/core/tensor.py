@@ -8,24 +8,20 @@ the number of the result), `_base` (the base of a view).
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import count
 
 from ..device import Layout, Size, Storage
 from ..device.device import Device
+from ..device.storage import UncountedWrites
 from ..dtypes import dtype as DType
 from ..errors import normalize_dim, warn_caller
 from . import changes
 from .attribute_view import AttributeView
 
 
-class DataVersionCounter:
+class DataVersionCounter(UncountedWrites):
     """The version counter of a tensor returned by `.data`: its writes are not counted by the storage."""
 
     __slots__ = ("storage", "writes")
-    # the number of the last write counted this way, to any storage: as long as it stays the same, no `stamp` of a
-    # storage has to be read to find stale values
-    last = 0
-    _numbers = count(1)  # each number is taken once, also by threads at the same time
 
     def __init__(self, storage: Storage) -> None:
         self.storage, self.writes = storage, 0
@@ -39,12 +35,6 @@ class DataVersionCounter:
     def version(self, value: int) -> None:
         self.writes = value - self.storage.version
         self.note(self.storage)
-
-    @classmethod
-    def note(cls, storage: Storage) -> None:
-        """Note a write to a storage that its version does not count: values derived from its memory become stale."""
-        storage.stamp = number = next(cls._numbers)
-        cls.last = number
 
 
 class TensorBase:

@@ -6,6 +6,7 @@ Shape and dtype are in `layout`.
 from __future__ import annotations
 
 from ctypes import addressof, c_char
+from itertools import count
 from sys import getrefcount
 
 
@@ -50,6 +51,22 @@ def share_memory(x: object, y: object) -> bool:
     """Whether two buffers of one back end overlap."""
     start, other = address(x), address(y)
     return start < other + y.size * y.dtype.itemsize and other < start + x.size * x.dtype.itemsize
+
+
+class UncountedWrites:
+    """Writes to storages that their versions do not count: values derived from the memory become stale."""
+
+    __slots__ = ()
+    # the number of the last such write, to any storage: as long as it stays the same, no `stamp` of a storage has to
+    # be read to find stale values
+    last = 0
+    _numbers = count(1)  # each number is taken once, also by threads at the same time
+
+    @staticmethod
+    def note(storage: Storage) -> None:
+        """Note a write to a storage."""
+        storage.stamp = number = next(UncountedWrites._numbers)
+        UncountedWrites.last = number
 
 
 class WatchedStorage(Storage):
@@ -116,8 +133,16 @@ _CHANGEABLE = Storage, WatchedStorage, LentStorage  # classes of one layout, whi
 
 def share(memory: Storage) -> None:
     """Note that others may write to a storage's memory from now on."""
-    if type(memory) in _CHANGEABLE:
-        memory.__class__ = ForeignStorage
+    lend(memory, ForeignStorage)
+
+
+def lend(memory: Storage, state: type[Storage] = LentStorage) -> None:
+    """Note that an object which refers to a storage's memory was made, through which it may be written to."""
+    kind = type(memory)
+    if kind in _CHANGEABLE and kind is not state:
+        memory.__class__ = state
+        if kind is WatchedStorage:  # from now on its memory has to be compared
+            UncountedWrites.note(memory)
 
 
 def watch(memory: Storage) -> None:

@@ -64,6 +64,7 @@ BORROWERS = {
     "from_numpy": lambda x: torch.from_numpy(x.numpy()),
     "from_dlpack": lambda x: torch.from_dlpack(np.from_dlpack(x)),
     "another dtype": lambda x: x.view(torch.int32).view(torch.float32),
+    "numpy of another dtype": lambda x: x.view(torch.int32).numpy().view(np.float32),
     "numpy of a view": lambda x: x[:2].numpy(),
     "storage": lambda x: x.storage(),
 }
@@ -119,9 +120,13 @@ def test_memory_of_other_libraries_is_compared_each_time():
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_writes_of_other_processes_to_shared_memory_are_seen():
-    x = torch.ones(3).share_memory_()
+@pytest.mark.parametrize("is_early", [True, False])
+def test_writes_of_other_processes_to_shared_memory_are_seen(is_early):
+    x = torch.ones(3)
+    if is_early:
+        x.share_memory_()
     assert derived(x, "sum", lambda: x.sum().item()) == 3
+    x.share_memory_()
     with pytest.raises(RuntimeError, match="not resizable"):
         x.resize_(5)
     process = os.fork()

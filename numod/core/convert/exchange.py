@@ -19,9 +19,8 @@ from ... import dtypes
 from ...device import Layout
 from ...device.device import Device
 from ...device.layout import layout
-from ...device.storage import ForeignStorage
+from ...device.storage import ForeignStorage, lend
 from ...dtypes import dtype as DType
-from ..derived import lend
 from ..listeners import notify_created
 from ..tensor import Tensor, wrap
 

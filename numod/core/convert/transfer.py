@@ -12,14 +12,13 @@ import numpy as np
 from ...device import Storage
 from ...device.device import Device
 from ...device.layout import layout
-from ...device.storage import share
+from ...device.storage import lend, share
 from ...dtypes import dtype as DType
 from ...ops import table
 from ...ops.op import Op
 from ...ops.view import View
 from .. import changes
 from ..apply import apply, state
-from ..derived import lend
 from ..listeners import active_listeners, listeners
 from ..create.creation import empty
 from ..extensions import extensions

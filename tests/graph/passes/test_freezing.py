@@ -168,6 +168,16 @@ def test_writes_through_numpy_are_seen(linked: bool, early: bool) -> None:
     same(layer, frozen, x)
 
 
+def test_writes_through_arrays_of_another_dtype_are_seen() -> None:
+    layer, x = nn.Linear(40, 300), numod.randn(33, 40)
+    frozen = freeze(layer)
+    same(layer, frozen, x)
+    array = layer.weight.detach().view(numod.int32).numpy()
+    same(layer, frozen, x)
+    array[...] = 0
+    same(layer, frozen, x)
+
+
 def test_writes_through_data_of_other_tensors_compute_nothing_again(monkeypatch: pytest.MonkeyPatch) -> None:
     layer, other, runs = nn.Linear(40, 300), numod.ones(3), []
     frozen, x = freeze(layer), numod.randn(33, 40)
