@@ -56,7 +56,8 @@ def main(make: Callable[[], nn.Module] = Network, seed: int = 0) -> dict[str, tu
     torch.manual_seed(seed)
     test, images = Digits(train=False), Digits(train=True).data[:256].reshape(-1, 1, 8, 8)
     network = make()
-    train(network, 8, 5e-3), train(network, 2, 1e-3)
+    train(network, 8, 5e-3)
+    train(network, 2, 1e-3)
     models = {"float": network.eval(), "dynamic": quantization.quantize_dynamic(network, {nn.Linear})}
 
     prepared = quantize_fx.prepare_fx(network, quantization.get_default_qconfig_mapping("onednn"), (images[:1],))
@@ -65,7 +66,8 @@ def main(make: Callable[[], nn.Module] = Network, seed: int = 0) -> dict[str, tu
 
     mapping = quantization.get_default_qat_qconfig_mapping("onednn")
     trained = quantize_fx.prepare_qat_fx(copy.deepcopy(network).train(), mapping, (images[:1],))
-    train(trained, 8, 1e-3), train(trained, 2, 1e-4)
+    train(trained, 8, 1e-3)
+    train(trained, 2, 1e-4)
     models["QAT"] = quantize_fx.convert_fx(trained.eval())
     return {name: (accuracy(model, test), weight_bytes(model)) for name, model in models.items()}
 

@@ -76,7 +76,8 @@ def aot_compile(
 
     - `targets`: names of `numod.export.targets`, such as "native", "x86-64-v3", "aarch64", "cortex-m4", "wasm".
     - `weights`: "embedded" in the code, or in a "file" NAME.safetensors, whose data the caller passes in. Their layout
-      is the same for all targets.
+      is the same for all targets. What depends on embedded weights of bytes alone is computed ahead; for the target
+      "native" alone, speed, fixed sizes and one program, these weights are stored in the form that kernels read.
     - `optimize`: for "speed" or "size".
     - `options={"freezing": True}`: weights are constants, and what depends on them alone is computed ahead
       (`ExportedProgram.frozen`); they have no names in the file of weights. With `"sparsity": True` as well, weights of
