@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from numod.device import code_library, compiler, cpu, replacements
+from numod.device import compiler, cpu, replacements
 from numod.kernel import build
 
 
@@ -76,19 +76,9 @@ def test_questions_about_types_and_functions_have_the_usual_answers() -> None:
     )
 
 
-def test_variables_are_accessed_where_the_kernel_does_and_an_error_names_its_line(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_variables_are_accessed_where_the_kernel_does_and_an_error_names_its_line(modules: list[str]) -> None:
     """Numba would also load a variable before each store, and clear it at the end of its life."""
     text = "def kernel(x):\n    total = 0\n    for i in range(x.size):\n        total += i\n    x[0] = total\n"
-    modules: list[str] = []
-    add = code_library.library_class().add_ir_module
-
-    def keep(library: object, module: object) -> None:
-        modules.append(str(module))
-        add(library, module)
-
-    monkeypatch.setattr(code_library.library_class(), "add_ir_module", keep)
     cpu.translate(build.function(cpu, "kernel", text), "int64[]", frozenset())
     lines = [line for module in modules for line in module.splitlines() if 'load i64, i64* %"total' in line]
     assert len(lines) == 2  # where it is increased, and where it is read

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import operator
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -237,35 +238,23 @@ class Writer:
 
     def _total(self, *parts: object) -> object:
         """The sum of offsets, as a Python number if all are, without instructions for 0 and 1."""
-        return functools.reduce(
-            self._sum, [self._product(*part) if isinstance(part, tuple) else part for part in parts]
-        )
+        add, multiply = functools.partial(self._combined, "add"), functools.partial(self._combined, "mul")
+        return functools.reduce(add, [multiply(*part) if isinstance(part, tuple) else part for part in parts])
+
+    def _combined(self, operation: str, left: object, right: object) -> object:
+        """The result of "add" or "mul", a constant second. An instruction is written only where one is needed."""
+        left, right = sorted(map(self._plain, (left, right)), key=lambda value: isinstance(value, int))
+        if isinstance(left, int):
+            return getattr(operator, operation)(left, right)
+        if (operation, right) in (("add", 0), ("mul", 1)):
+            return left
+        if (operation, right) == ("mul", 0):
+            return 0
+        return getattr(self.builder, operation)(left, self.number(right))
 
     def _plain(self, value: object) -> object:
         """A constant as a Python number; another value unchanged."""
         return value.constant if isinstance(value, self.ir.Constant) and isinstance(value.constant, int) else value
-
-    def _product(self, left: object, right: object) -> object:
-        left, right = self._plain(left), self._plain(right)
-        if isinstance(left, int):
-            left, right = right, left
-        if not isinstance(right, int):
-            return self.builder.mul(left, right)
-        if isinstance(left, int):
-            return left * right
-        if right in (0, 1):
-            return left if right else 0
-        return self.builder.mul(left, self.number(right))
-
-    def _sum(self, left: object, right: object) -> object:
-        left, right = self._plain(left), self._plain(right)
-        if isinstance(left, int):
-            left, right = right, left
-        if not isinstance(right, int):
-            return self.builder.add(left, right)
-        if isinstance(left, int):
-            return left + right
-        return left if right == 0 else self.builder.add(left, self.number(right))
 
     def at(self, pointer: object, *offset: object) -> object:
         """The address of an element."""
