@@ -129,13 +129,14 @@ def pipeline(apart: bool = False) -> type:
 
 
 @contextmanager
-def quickly(cuda: bool = False, ahead: bool = False) -> Iterator[None]:
-    """Context for compiling kernels, for one thread at a time: slow functions of Numba, or of its package for `cuda`,
-    are replaced by faster ones, and garbage collection is suspended. At its end, LLVM's background work is done, unless
-    it is `ahead`.
+def quickly(ahead: bool = False, gpu: bool = False, package: str = "numba") -> Iterator[None]:
+    """Context for compiling kernels, for one thread at a time: slow functions of Numba are replaced by faster ones, and
+    garbage collection is suspended. At its end, LLVM's background work is done, unless it is `ahead`.
+
+    `package` has the target for a `gpu`.
     """
     global _gc_suspended
-    replacements.install(cuda)
+    replacements.install(package, gpu)
     _gc_suspended = gc.isenabled()
     gc.disable()
     try:

@@ -418,7 +418,7 @@ def ptx(function: Callable, signature: str, capability: tuple[int, int]) -> str:
     # helpers are compiled for the current device, which need not exist
     dispatcher.get_current_device = lambda: SimpleNamespace(compute_capability=capability)
     try:
-        with compiler.quickly(cuda=not _is_built_in()):
+        with compiler.quickly(gpu=True, package="numba" if _is_built_in() else "numba.cuda"):
             text = cuda.compile_ptx(function, numba_types(signature), cc=capability)[0]
     except (ImportError, OSError, RuntimeError) as error:
         # Numba's and NVIDIA's, for a compiler or its library that is missing

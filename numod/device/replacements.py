@@ -17,9 +17,9 @@ _NOT_INHERITED = ("release_gil", "forceinline", "no_cfunc_wrapper", "no_cpython_
 _originals: list[tuple[object, str, object]] = []  # the attributes that are replaced now
 
 
-def install(cuda: bool) -> None:
-    """Replace functions of Numba, or of its package for `cuda`."""
-    for owner, name, replacement in all_replacements(cuda):
+def install(package: str, gpu: bool) -> None:
+    """Replace functions of Numba, whose target for a GPU is in `package`."""
+    for owner, name, replacement in all_replacements(package, gpu):
         _originals.append((owner, name, own_attribute(owner, name)))
         setattr(owner, name, replacement)
 
@@ -37,10 +37,11 @@ def own_attribute(owner: object, name: str) -> object:
 
 
 @functools.cache
-def all_replacements(cuda: bool) -> tuple[tuple[object, str, object], ...]:
+def all_replacements(package: str, gpu: bool) -> tuple[tuple[object, str, object], ...]:
     """Replacements of functions of Numba: (owner, name, replacement).
 
-    The package for CUDA has copies of most of the functions.
+    The package "numba.cuda" has copies of most of the functions; "numba" has a target for a GPU, too, whose LLVM has
+    pointers with types.
     """
     from llvmlite.binding import ffi
     from llvmlite.ir import IRBuilder
@@ -48,13 +49,12 @@ def all_replacements(cuda: bool) -> tuple[tuple[object, str, object], ...]:
     from numba.core.datamodel import models
     from numba.core.types import abstract, functions
 
-    package = "numba.cuda" if cuda else "numba"
     base, ir, postproc, targetconfig, transforms = (
         importlib.import_module(f"{package}.core.{name}")
         for name in ("base", "ir", "postproc", "targetconfig", "transforms")
     )
     typing, templates = (
-        importlib.import_module(f"{package}{'' if cuda else '.core'}.typing.{name}")
+        importlib.import_module(f"{package}{'.core' if package == 'numba' else ''}.typing.{name}")
         for name in ("context", "templates")
     )
     overload, processor = templates._OverloadFunctionTemplate, postproc.PostProcessor
@@ -74,7 +74,7 @@ def all_replacements(cuda: bool) -> tuple[tuple[object, str, object], ...]:
         # no virtual subclasses are registered, and no lock statistics are needed
         (abstract._TypeMetaclass, "__instancecheck__", type.__instancecheck__), (ffi.lib._lock, "_cblist", []),
     )  # fmt: skip
-    if cuda:
+    if gpu:
         return replacements
     return (
         *replacements, (base.BaseContext, "get_function", _with_elements(base.BaseContext.get_function)),

@@ -12,20 +12,18 @@ from numod.device import compiler, cpu, replacements
 from numod.kernel import build
 
 
-@pytest.mark.parametrize("cuda", [False, True])
-def test_numba_and_the_collector_are_as_before(cuda: bool) -> None:
-    if cuda:
+@pytest.mark.parametrize(("package", "gpu"), [("numba", False), ("numba", True), ("numba.cuda", True)])
+def test_numba_and_the_collector_are_as_before(package: str, gpu: bool) -> None:
+    if package == "numba.cuda":
         pytest.importorskip("numba_cuda", reason="needs the extra: pip install -e '.[cuda]'")
-    usual = [replacements.own_attribute(owner, name) for owner, name, _ in replacements.all_replacements(cuda)]
+    replaced = replacements.all_replacements(package, gpu)
+    usual = [replacements.own_attribute(owner, name) for owner, name, _ in replaced]
     assert gc.isenabled()
-    with compiler.quickly(cuda):
+    with compiler.quickly(gpu=gpu, package=package):
         assert not gc.isenabled()
-        assert all(
-            replacements.own_attribute(owner, name) is function
-            for owner, name, function in replacements.all_replacements(cuda)
-        )
+        assert all(replacements.own_attribute(owner, name) is function for owner, name, function in replaced)
     assert gc.isenabled()
-    assert [replacements.own_attribute(owner, name) for owner, name, _ in replacements.all_replacements(cuda)] == usual
+    assert [replacements.own_attribute(owner, name) for owner, name, _ in replaced] == usual
 
 
 def test_what_stands_in_for_numba_answers_as_it_does() -> None:
