@@ -6,6 +6,7 @@ text in lists and dicts, or raises.
 
 from __future__ import annotations
 
+import gc
 import tempfile
 import warnings
 from collections.abc import Callable
@@ -56,6 +57,7 @@ def check(cases: dict[str, Callable], tolerance: float) -> None:
 
     # before the group: its functions have the default group of the time of import as a default argument, so that the
     # group outlives destroy_process_group, and its threads sometimes end the process by std::terminate
+    import torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook
     import torch.distributed.nn
 
     torch.set_num_threads(1)
@@ -70,5 +72,6 @@ def check(cases: dict[str, Callable], tolerance: float) -> None:
         dist.barrier()
     every: list = [None] * size
     dist.all_gather_object(every, lines)
+    gc.collect()  # PyTorch's modules hold the group; a thread of the group must not be the one that frees it
     reference.destroy_process_group()
     assert not any(every), every
