@@ -174,16 +174,16 @@ def dequantize(self: Tensor) -> Tensor:
 
 
 def refuse_plain(name: str, value: object) -> NoReturn:
-    """Raise the error of a function of quantized tensors for another value."""
+    """Raise the error of a function of quantized tensors, such as "'aten::q_scale'", for another value."""
     raise NotImplementedError(
-        f"Could not run 'aten::{name}' with arguments from the 'CPU' backend: it needs a quantized tensor, got "
+        f"Could not run {name} with arguments from the 'CPU' backend: it needs a quantized tensor, got "
         f"{getattr(value, 'dtype', type(value).__name__)}; make one by numod.quantize_per_tensor"
     )
 
 
 def _of_quantized(name: str) -> Callable:
     def method(self: Tensor) -> NoReturn:
-        refuse_plain(name, self)
+        refuse_plain(f"'aten::{name}'", self)
 
     method.__name__, method.__qualname__ = name, f"Tensor.{name}"
     method.__doc__ = "Raises NotImplementedError: quantized tensors have it."

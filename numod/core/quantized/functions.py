@@ -181,7 +181,7 @@ def dequantize(tensor: Tensor | Sequence[Tensor]) -> Tensor | tuple[Tensor, ...]
 def _part(name: str) -> object:
     def function(input: Tensor) -> object:
         if not isinstance(input, QuantizedTensor):
-            refuse_plain(name, input)
+            refuse_plain(f"'aten::{name}'", input)
         return getattr(QuantizedTensor, name)(input)
 
     function.__name__ = function.__qualname__ = name

@@ -208,7 +208,9 @@ class EmbeddingPackedParams(Module):
     def __init__(self, num_embeddings: int, embedding_dim: int, dtype: dtypes.dtype = dtypes.quint8) -> None:
         super().__init__()
         if dtype is not dtypes.quint8:
-            raise NotImplementedError(f"Unsupported dtype on quantized embedding! Supports quint8. Got dtype: {dtype}")
+            raise NotImplementedError(
+                f"Unsupported dtype on quantized embedding! Supports quint8. Got dtype: {dtype}; pass numod.quint8"
+            )
         self.dtype = dtype
         ones, zeros = tensor([1.0] * num_embeddings), tensor([0.0] * num_embeddings)
         values = ones[:, None].expand(num_embeddings, embedding_dim)

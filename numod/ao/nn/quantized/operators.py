@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ....core import Tensor
+from ....core.attributes import refuse_plain
 from ....core.quantized import QuantizedTensor, Quantizer, dynamic_linear, per_tensor_affine, quantized_linear
 from ....errors import name_only
 from ....nn import functional as F
@@ -38,10 +39,7 @@ Pair = tuple[Tensor, "Tensor | None"]  # weight and bias
 
 def _expect_quantized(name: str, value: Any) -> None:
     if not isinstance(value, QuantizedTensor):
-        raise NotImplementedError(
-            f"Could not run {name} with arguments from the 'CPU' backend: it needs a quantized tensor, got "
-            f"{getattr(value, 'dtype', type(value).__name__)}; make one by numod.quantize_per_tensor"
-        )
+        refuse_plain(name, value)
 
 
 def _quantize(values: Tensor, like: Tensor, scale: float, zero_point: int) -> Tensor:
