@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from numod.kernel import seal, trust
+from numod.kernel import build, seal, trust
 from numod.kernel.trust import Folder, Untrusted, checked_path, objection, opened
 
 pytestmark = pytest.mark.skipif(not trust._RELATIVE, reason="needs POSIX permissions")
@@ -256,6 +256,7 @@ def test_a_relative_path_follows_the_working_directory(root, monkeypatch):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
 def test_a_child_uses_the_folder_of_its_parent(root):
+    build.complete_all()  # a fork completes the kernels that were begun, and writes them to their folder
     folder = opened(str(root / "cache"))
     child = os.fork()
     if child == 0:
