@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import pickle
+import signal
 import subprocess
 import sys
 import time
@@ -461,7 +462,9 @@ def _() -> None:
     from numod.distributed import mpiexec
 
     command = mpiexec.command([sys.executable, "-c", code], 2)
-    assert mpiexec.is_open_mpi() or subprocess.run(command, capture_output=True, timeout=60).returncode == 0
+    code = subprocess.run(command, capture_output=True, timeout=60).returncode
+    # MPICH joins the exit codes of all ranks: 9 where it saw the other rank's end by SIGKILL before its own end
+    assert mpiexec.is_open_mpi() or code in (0, signal.SIGKILL)
 
 
 def test_each_row_has_a_test() -> None:
