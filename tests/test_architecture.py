@@ -6,7 +6,7 @@ import ast
 import re
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -195,8 +195,16 @@ def _name(path: Path) -> str:
 
 
 @cache
-def _tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text())
+def _nodes(path: Path) -> list[ast.AST]:
+    """All nodes of a file's syntax tree, the module first."""
+    return list(ast.walk(ast.parse(path.read_text())))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def trees() -> Iterator[None]:
+    """The trees are a million objects, which later tests' collections of garbage would go through."""
+    yield
+    _nodes.cache_clear()
 
 
 def _imported(path: Path) -> set[str]:
@@ -205,11 +213,11 @@ def _imported(path: Path) -> set[str]:
     imported = set()
     for_types = {
         id(node)
-        for block in ast.walk(_tree(path))
+        for block in _nodes(path)
         if isinstance(block, ast.If) and isinstance(block.test, ast.Name) and block.test.id == "TYPE_CHECKING"
         for node in block.body
     }
-    for node in ast.walk(_tree(path)):
+    for node in _nodes(path):
         if id(node) in for_types:  # imports of type checkers do not run
             continue
         if isinstance(node, ast.ImportFrom) and node.level:
@@ -221,11 +229,16 @@ def _imported(path: Path) -> set[str]:
     return imported
 
 
-@pytest.mark.parametrize("path", MODULES, ids=_name)
-def test_a_folder_imports_only_from_folders_above(path: Path) -> None:
+def test_a_folder_imports_only_from_folders_above() -> None:
+    further = {_name(path): _imported(path) - {"__version__"} - _importable(path) for path in MODULES}
+    assert {name: imported for name, imported in further.items() if imported} == {}
+
+
+def _importable(path: Path) -> set[str]:
+    """The top-level parts of numod that a module may import."""
     home = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
     if home in FREE:
-        return
+        return _imported(path)
     allowed = GROUND if home in GROUND else GROUND | set(FOLDERS[: FOLDERS.index(home) + 1])
     if home == "learner":
         allowed |= {"amp"}  # MixedPrecision
@@ -233,7 +246,7 @@ def test_a_folder_imports_only_from_folders_above(path: Path) -> None:
         allowed |= {"paths"}  # PyTorch's paths below its namespaces
     if home == "onnx":
         allowed |= {"__init__"}  # ONNX's operators are written with the public functions
-    assert _imported(path) - {"__version__"} <= allowed
+    return allowed
 
 
 def test_the_repository_has_three_folders() -> None:
@@ -246,17 +259,18 @@ def test_the_repository_has_three_folders() -> None:
     assert folders <= {".ci", "numod", "perf", "tests"}
 
 
-@pytest.mark.parametrize("path", MODULES, ids=_name)
-def test_every_module_says_what_it_is(path: Path) -> None:
-    text = ast.get_docstring(_tree(path))
-    assert text and len(text) > 20
+def test_every_module_says_what_it_is() -> None:
+    assert [_name(path) for path in MODULES if len(ast.get_docstring(_nodes(path)[0]) or "") <= 20] == []
+
+
+NAME_FIELDS = {"id", "attr", "arg", "name", "asname"}
 
 
 def _identifiers(path: Path) -> dict[str, int]:
     """All names of a module, without the underscores around them, with a line where each occurs."""
     names = {}
-    for node in ast.walk(_tree(path)):
-        occurring = [getattr(node, field, None) for field in ("id", "attr", "arg", "name", "asname")]
+    for node in _nodes(path):
+        occurring = [getattr(node, field) for field in node._fields if field in NAME_FIELDS]
         occurring += getattr(node, "names", []) if isinstance(node, (ast.Global, ast.Nonlocal)) else []
         for name in occurring:
             if isinstance(name, str):
@@ -264,20 +278,30 @@ def _identifiers(path: Path) -> dict[str, int]:
     return names
 
 
-@pytest.mark.parametrize("path", MODULES, ids=_name)
-def test_names_are_terms_of_the_field(path: Path) -> None:
+def test_names_are_terms_of_the_field() -> None:
+    assert [line for path in MODULES for line in _other_terms(path)] == []
+
+
+def _other_terms(path: Path) -> list[str]:
     folder = path.relative_to(PACKAGE).parts[0]
     terms = RETIRED[""] | RETIRED.get(folder, {})
     terms |= {name: "what the variable holds" for name, folders in VAGUE.items() if folder not in folders.split()}
     lines = _identifiers(path)
-    assert [f"line {lines[name]}: {name}, write {terms[name]}" for name in sorted(lines.keys() & terms.keys())] == []
+    return [
+        f"{_name(path)}, line {lines[name]}: {name}, write {terms[name]}"
+        for name in sorted(lines.keys() & terms.keys())
+    ]
 
 
-@pytest.mark.parametrize("path", MODULES, ids=_name)
-def test_constants_say_what_they_limit(path: Path) -> None:
-    assigned = [target for node in _tree(path).body if isinstance(node, ast.Assign) for target in node.targets]
-    names = {name.id.strip("_") for target in assigned for name in ast.walk(target) if isinstance(name, ast.Name)}
-    assert names & QUANTITIES == set()
+def test_constants_say_what_they_limit() -> None:
+    vague = {_name(path): _constants(path) & QUANTITIES for path in MODULES}
+    assert {name: constants for name, constants in vague.items() if constants} == {}
+
+
+def _constants(path: Path) -> set[str]:
+    """The names that a module assigns at its top level."""
+    assigned = [target for node in _nodes(path)[0].body if isinstance(node, ast.Assign) for target in node.targets]
+    return {name.id.strip("_") for target in assigned for name in ast.walk(target) if isinstance(name, ast.Name)}
 
 
 # names of other libraries: `hypothesis.given`, an argument of `compileall.compile_dir`
@@ -401,17 +425,24 @@ def test_suites_of_ci_see_every_test_of_their_marker() -> None:
         assert not re.search(rf"mark\.({'|'.join(markers)})\b", path.read_text()), path
 
 
-@pytest.mark.parametrize("path", MODULES, ids=_name)
-def test_compilers_stand_in_device_only(path: Path) -> None:
-    nodes = list(ast.walk(_tree(path)))
+COMPILERS = {"njit", "jit", "vectorize", "guvectorize", "cfunc"}
+
+
+def test_compilers_stand_in_device_only() -> None:
+    others = [path for path in MODULES if path.relative_to(PACKAGE).parts[0] != "device"]
+    assert [_name(path) for path in others if _compilers(path)] == []
+
+
+def _compilers(path: Path) -> set[str]:
+    """The compilers of Numba that a module names."""
+    nodes = _nodes(path)
     names = {
         node.attr if isinstance(node, ast.Attribute) else node.id
         for node in nodes
         if isinstance(node, (ast.Attribute, ast.Name))
     }
     arguments = {node.arg for node in nodes if isinstance(node, ast.arg)}  # one of PyTorch's is called `vectorize`
-    if path.relative_to(PACKAGE).parts[0] != "device":
-        assert not (names - arguments) & {"njit", "jit", "vectorize", "guvectorize", "cfunc"}
+    return (names - arguments) & COMPILERS
 
 
 def test_lapack_is_called_in_one_place() -> None:
@@ -445,12 +476,12 @@ def test_dependencies_are_numba_numpy_llvmlite() -> None:
     for path in MODULES:
         if _name(path).startswith("_pyinstaller/hook-"):  # PyInstaller runs it
             continue
-        tree = ast.parse(path.read_text())
+        nodes = _nodes(path)
         if path.parent.name == "_pyinstaller":  # only PyInstaller imports its hooks
             continue
         extras = EXTRAS.get(_name(path), EXTRAS.get(_name(path).split("/")[0], set()))
-        assert _imported_packages(ast.walk(tree)) <= allowed | extras, path
-        assert not _imported_packages(tree.body) & extras, f"{path} imports an optional package before it is needed"
+        assert _imported_packages(nodes) <= allowed | extras, path
+        assert not _imported_packages(nodes[0].body) & extras, f"{path} imports an optional package before it is needed"
 
 
 def test_import_loads_neither_numba_nor_a_framework() -> None:
@@ -502,17 +533,17 @@ def test_the_table_is_as_large_as_promised() -> None:
 TEXT_IS_EDITED = {"ops/pointwise.py"}
 
 
-@pytest.mark.parametrize("path", [path for path in MODULES if "ops" in path.parts], ids=_name)
-def test_no_op_edits_the_source_of_a_kernel(path: Path) -> None:
-    nodes = [
-        node.func
-        for node in ast.walk(_tree(path))
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
-    ]
+def test_no_op_edits_the_source_of_a_kernel() -> None:
+    editing = [_name(path) for path in MODULES if "ops" in path.parts and _edits_text(path)]
+    assert set(editing) <= TEXT_IS_EDITED, "specialise the kernel (kernel.specialize)"
+
+
+def _edits_text(path: Path) -> bool:
+    """Whether a module calls `re.sub` or a method `replace`."""
+    nodes = [node.func for node in _nodes(path) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)]
     edits = {(getattr(node.value, "id", ""), node.attr) for node in nodes} & {("re", "sub"), ("re", "subn")}
     replaced = [node for node in nodes if node.attr == "replace" and getattr(node.value, "id", "") != "dataclasses"]
-    if _name(path) not in TEXT_IS_EDITED:
-        assert not edits and not replaced, "specialise the kernel (kernel.specialize)"
+    return bool(edits or replaced)
 
 
 def test_every_kernel_of_the_registry_resolves() -> None:
@@ -524,13 +555,11 @@ def test_every_kernel_of_the_registry_resolves() -> None:
 
 def test_no_module_of_graph_imports_itself_through_others() -> None:
     def imports(path: Path) -> set[Path]:
-        tree = ast.parse(path.read_text())
-        annotations = [
-            node for node in ast.walk(tree) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node)
-        ]
+        nodes = _nodes(path)
+        annotations = [node for node in nodes if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node)]
         ignored = {id(node) for part in annotations for node in ast.walk(part)}
         imported = set()
-        for node in ast.walk(tree):
+        for node in nodes:
             if isinstance(node, ast.ImportFrom) and node.level and id(node) not in ignored:
                 base = path.parents[node.level - 1].joinpath(*(node.module or "").split("."))
                 imported |= {base.with_suffix(".py"), *(base / f"{alias.name}.py" for alias in node.names)}
@@ -554,8 +583,10 @@ def test_no_class_of_graph_has_many_fields() -> None:
             if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and ast.unparse(node.value) == "self"
         }
 
-    trees = [ast.parse(path.read_text()) for path in (PACKAGE / "graph").rglob("*.py")]
     counts = {
-        node.name: len(fields(node)) for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)
+        node.name: len(fields(node))
+        for path in (PACKAGE / "graph").rglob("*.py")
+        for node in _nodes(path)
+        if isinstance(node, ast.ClassDef)
     }
     assert counts["Compiled"] <= 10 and not {name: count for name, count in counts.items() if count > 25}
