@@ -19,7 +19,7 @@ import inspect
 import re
 import sys
 from collections.abc import Callable
-from fnmatch import fnmatchcase
+from fnmatch import translate
 from functools import cache
 from pathlib import Path
 from textwrap import fill
@@ -201,17 +201,27 @@ def _table() -> list[tuple[list[str], dict[str, list[str]]]]:
 def lookup(path: str) -> dict[str, list[str]]:
     """The entries of an object, those of later sections in place of earlier ones."""
     names = _names(path)
+    exact, wildcards = _patterns()
+    sections = {number for name in names for number in exact.get(name, ())}
+    sections.update(number for match, number in wildcards if any(map(match, names)))
     entries: dict[str, list[str]] = {}
-    for patterns, section in _table():
-        if any(_matches(pattern, names) for pattern in patterns):
-            entries.update(section)
+    for number in sorted(sections):
+        entries.update(_table()[number][1])
     return entries
 
 
-def _matches(pattern: str, names: list[str]) -> bool:
-    if "*" in pattern or "?" in pattern:
-        return any(fnmatchcase(name, pattern) for name in names)
-    return pattern in names
+@cache
+def _patterns() -> tuple[dict[str, list[int]], list[tuple[Callable[[str], object], int]]]:
+    """The numbers of the sections that list a name; the test and the number of each section with wildcards."""
+    exact: dict[str, list[int]] = {}
+    wildcards: list[tuple[Callable[[str], object], int]] = []
+    for number, (patterns, _) in enumerate(_table()):
+        several = [pattern for pattern in patterns if "*" in pattern or "?" in pattern]
+        for pattern in set(patterns).difference(several):
+            exact.setdefault(pattern, []).append(number)
+        if several:
+            wildcards.append((re.compile("|".join(map(translate, several))).match, number))
+    return exact, wildcards
 
 
 def _names(path: str) -> list[str]:
