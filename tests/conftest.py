@@ -9,10 +9,11 @@ the CPU's memory or text.
 
 from __future__ import annotations
 
+import gc
 import random
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -20,12 +21,13 @@ import pytest
 
 import numod
 from numod import config
+from numod.autograd import early_kernels
 
 # what tests share, in tests/shared
 pytest.register_assert_rewrite("pairs", "parity", "profiled", "programs", "references", "rows", "threaded", "zoo")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # so are a shell's background jobs begun, and what they begin
     signal.signal(signal.SIGINT, signal.default_int_handler)
-numod.manual_seed(0)  # for what test modules draw at import; `seeded` is for the tests
+numod.manual_seed(0)  # for what test modules draw at import; `independent` is for the tests
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -59,6 +61,17 @@ def runs_on_device(item: pytest.Item) -> bool:
     return marker.kwargs.get("gpu", True) and item.config.option.markexpr == "cuda" and numod.cuda.is_available()
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """A collection makes millions of objects that stay: the garbage collector does not go through them again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Select the first and the last variant of every test that runs on the device; on a GPU every variant."""
@@ -77,21 +90,24 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(autouse=True)
-def seeded() -> None:
-    """What a test leaves to chance is the same in every run, whichever tests its process ran before."""
+def independent() -> None:
+    """What a test leaves to chance, and what it compiles, are the same whichever tests its process ran before."""
     random.seed(0)
     np.random.seed(0)
-    for library in (numod, sys.modules.get("torch")):
-        if library is not None:
-            library.manual_seed(0)
+    numod.manual_seed(0)
+    if "torch" in sys.modules:
+        # `torch.manual_seed` also looks for other devices, in a third of a millisecond
+        sys.modules["torch"].default_generator.manual_seed(0)
+    early_kernels.expect_gradients(False)  # an optimizer of another test lets every op begin its gradients' kernels
 
 
 @pytest.fixture(autouse=True)
-def on_device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def on_device(request: pytest.FixtureRequest) -> Iterator[None]:
     """Tensors of these tests are made on the device, and come back for comparisons."""
     if not runs_on_device(request.node):
         yield
         return
+    monkeypatch = request.getfixturevalue("monkeypatch")
     numpy, from_numpy = numod.Tensor.numpy, numod.from_numpy
     monkeypatch.setattr(
         numod.Tensor, "numpy", lambda self, **kwargs: numpy(self if self.requires_grad else self.cpu(), **kwargs)

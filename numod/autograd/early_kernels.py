@@ -26,10 +26,10 @@ from .backward_pass import converted
 _expected = False  # whether gradients are likely to be computed
 
 
-def expect_gradients() -> None:
-    """Begin the kernels of gradients early from now on."""
+def expect_gradients(expected: bool = True) -> None:
+    """Begin the kernels of gradients early from now on, or no longer."""
     global _expected
-    _expected = True
+    _expected = expected
 
 
 def plan_with_gradients(op: Op, inputs: tuple, layouts: tuple, attributes: tuple) -> Plan:
