@@ -28,7 +28,7 @@ from . import registers, scalar
 if TYPE_CHECKING:
     from ..device.backend import Backend
 
-VERSION = "23"  # raise it when anything changes that affects compiled kernels without changing their text
+VERSION = "24"  # raise it when anything changes that affects compiled kernels without changing their text
 FAST_POINTWISE = frozenset({"contract"})
 FAST_REDUCTION = frozenset({"contract", "reassoc", "nsz", "arcp"})
 _lock = threading.RLock()

@@ -8,6 +8,10 @@ VNNI adds products of bytes in 32 bits. AVX2 and AVX-512BW have the product of o
 sums of two products saturate at 16 bits. They cannot if the unsigned bytes are at most 127, as those with
 `reduce_range` are: 2 * 127 * 128 < 2**15. So each tile looks at its rows of A first, and where a byte is greater it
 multiplies the even and the odd bytes as 16-bit numbers.
+
+To separate these takes more registers than the 16 of AVX2. Its tiles for any bytes have words of 16-bit numbers from
+the start. Words of four bytes, named compact, remain for single rows, which are bound by reading B, and for dynamic
+quantization, whose bytes are at most 127 by default.
 """
 
 from __future__ import annotations
@@ -35,11 +39,12 @@ class Shape:
 def shape(columns: int | None = None) -> Shape:
     """The tile of this processor for a matrix of so many columns; without a number, the widest.
 
-    That has 64 columns with AVX-512, a usual number of filters; else as in `tiles`. A narrower one has more rows.
+    That has 64 columns with AVX-512, a usual number of filters. A narrower one has more rows. A product of words needs
+    registers besides those of a product of floats, so AVX2's tile has two vectors, not the three of `tiles`.
     """
     registers = host()
     lanes, rows = registers.width // 4, registers.rows
-    row_counts = (8, 8, 8, 6) if registers.width == 64 else (2 * rows, rows * 5 // 4, rows)
+    row_counts = {64: (8, 8, 8, 6), 32: (2 * rows, rows)}.get(registers.width, (2 * rows, rows * 5 // 4, rows))
     vectors = len(row_counts) if columns is None else max(1, min(len(row_counts), -(-columns // lanes)))
     return Shape(row_counts[vectors - 1], vectors, vectors * lanes)
 
@@ -67,32 +72,33 @@ VNNI, SATURATING, PAIRS = "vnni", "saturating", "pairs"  # products of words: se
 
 
 @functools.cache
-def products() -> str:
-    """How this processor multiplies words."""
-    return products_of(target.features().split(","), host().width)
+def products(compact: bool = False) -> str:
+    """How this processor multiplies words; see the module for `compact`."""
+    return products_of(target.features().split(","), host().width, compact)
 
 
-def products_of(names: list[str], width: int) -> str:
+def products_of(names: list[str], width: int, compact: bool = False) -> str:
     """How a processor multiplies words, by LLVM's names of its features, for vectors of `width` bytes."""
     has_avx512 = "+avx512vnni" in names and (width == 64 or "+avx512vl" in names)
     if width >= 32 and (has_avx512 or (width == 32 and "+avxvnni" in names)):
         return VNNI
-    return SATURATING if {32: "+avx2", 64: "+avx512bw"}.get(width) in names else PAIRS
+    saturates = (width == 64 and "+avx512bw" in names) or (compact and width == 32 and "+avx2" in names)
+    return SATURATING if saturates else PAIRS
 
 
-def group() -> int:
+def group(compact: bool = False) -> int:
     """Numbers in a word on this processor."""
-    return 2 if products() == PAIRS else 4
+    return 2 if products(compact) == PAIRS else 4
 
 
-def number_type() -> np.dtype:
+def number_type(compact: bool = False) -> np.dtype:
     """The dtype of a word's numbers on the left of a product."""
-    return np.dtype("uint8" if group() == 4 else "int16")
+    return np.dtype("uint8" if group(compact) == 4 else "int16")
 
 
-def number_mask() -> int:
+def number_mask(compact: bool = False) -> int:
     """The bits of a word's first number."""
-    return (1 << 32 // group()) - 1
+    return (1 << 32 // group(compact)) - 1
 
 
 @functools.cache
@@ -108,26 +114,28 @@ def functions() -> dict[str, Callable]:
     byte_floats(...): out (valid, columns; float32) = float(sum + added) * (scales * factor of the row) + shifts.
 
     byte_row and byte_float_row compute one row, byte_few_rows SMALL_IMAGE_ROWS rows. These names end in the
-    width of b's panel in vectors.
+    width of b's panel in vectors. Words of byte_row, byte_floats and byte_float_row are compact.
     """
-    vectors, kind = shape().vectors, products()
+    vectors = shape().vectors
     return {
         "byte_tile": primitive(
             "byte_tile",
             "a[a_at], a_row, b[b_at], b_step, c[c_at], c_row, depth",
-            functools.partial(emit, shape().rows, vectors, kind),
+            functools.partial(emit, shape().rows, vectors, products()),
         ),
         **{
             f"{name}{tile.vectors}": primitive(
-                f"{name}{tile.vectors}", arguments, functools.partial(emitter, rows or tile.rows, tile.vectors, kind)
+                f"{name}{tile.vectors}",
+                arguments,
+                functools.partial(emitter, rows or tile.rows, tile.vectors, products(compact)),
             )
             for tile in shapes()
-            for name, arguments, emitter, rows in (
-                ("byte_rows", ROWS, emit_rows, None),
-                ("byte_few_rows", ROWS, emit_rows, SMALL_IMAGE_ROWS),
-                ("byte_row", ROWS, emit_rows, 1),
-                ("byte_floats", FLOAT_ROWS, emit_floats, None),
-                ("byte_float_row", FLOAT_ROWS, emit_floats, 1),
+            for name, arguments, emitter, rows, compact in (
+                ("byte_rows", ROWS, emit_rows, None, False),
+                ("byte_few_rows", ROWS, emit_rows, SMALL_IMAGE_ROWS, False),
+                ("byte_row", ROWS, emit_rows, 1, True),
+                ("byte_floats", FLOAT_ROWS, emit_floats, None, True),
+                ("byte_float_row", FLOAT_ROWS, emit_floats, 1, True),
             )
         },
     }

@@ -196,13 +196,16 @@ def dynamic_tiles(
 
 
 class PackBytes(Op):
-    """Pack a weight (n, k) of int8 in panels for `byte_linear` and `dynamic_linear`. CPU only."""
+    """Pack a weight (n, k) of int8 in panels for `byte_linear` and `dynamic_linear`. CPU only.
 
-    inputs, differentiable, portable = ("weight",), False, False
+    `compact` is that of the words, as in `kernel.registers.byte_tiles`.
+    """
+
+    inputs, attributes, differentiable, portable = ("weight",), ("compact",), False, False
 
     def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
-        (weight,) = arguments
-        run, sizes, count = packer(weight, packs_weight=False)
+        (weight,), (compact,) = arguments, attributes
+        run, sizes, count = packer(weight, compact, packs_weight=False)
         return Plan(layout((count,), dtypes.int32, weight.device), run, sizes)
 
 
@@ -217,21 +220,23 @@ def tile_shape(columns: int, packs_weight: bool) -> byte_tiles.Shape:
     return byte_tiles.shape(None if packs_weight and for_all_sizes.get() else columns)
 
 
-def packer(weight: Layout, packs_weight: bool = True) -> tuple:
+def packer(weight: Layout, compact: bool, packs_weight: bool = True) -> tuple:
     """The launcher of `pack_bytes`, its numbers, and the words that it fills."""
     (columns, inner), panel = weight.shape, tile_shape(weight.shape[0], packs_weight).panel
-    constants = {"GROUP": byte_tiles.group(), "MASK": byte_tiles.number_mask(), "PANEL": panel}
+    group = byte_tiles.group(compact)
+    constants = {"GROUP": group, "MASK": byte_tiles.number_mask(compact), "PANEL": panel}
     signature, work = bind.signature("int8", "int32", numbers=2), max(weight.size, 1) // 4
     run = bind.launcher(
         weight.device, "pack_bytes", specialized(pack_panels, **constants), signature, dtypes.float32, work
     )
-    return run, weight.shape, -(-columns // panel) * panel * (-(-inner // byte_tiles.group()) + 1)
+    return run, weight.shape, -(-columns // panel) * panel * (-(-inner // group) + 1)
 
 
 class _ByteLayer(Op):
     """Base: the shapes, and the choice of a kernel."""
 
     differentiable, packs_weight = False, True
+    compact: bool  # the words, as in `kernel.registers.byte_tiles`
     result: dtypes.dtype | None  # None: the dtype of x
     tile: dict[int, Callable]  # the functions of tiles and of one row, by the vectors of a panel
     tile_of_row: dict[int, Callable]
@@ -251,7 +256,7 @@ class _ByteLayer(Op):
     def planned(self, x: Layout, weight: Layout, out: Layout, attributes: tuple) -> Plan:
         """The plan of a result that is not empty."""
         run, scratch = self.tiles(x, weight, out, attributes)
-        pack = packer(weight) if self.packs_weight else None
+        pack = packer(weight, self.compact) if self.packs_weight else None
         return Plan(out, with_packed_weight(run, lambda: scratch, x.device, pack))
 
     def tiles(self, x: Layout, weight: Layout, out: Layout, attributes: tuple) -> tuple:
@@ -268,12 +273,12 @@ class _ByteLayer(Op):
 
         The kernel takes arrays of these types, then the scratch memory, `sizes`, the rows of a block, and the workers.
         """
-        group, (columns, inner) = byte_tiles.group(), weight.shape
+        group, (columns, inner) = byte_tiles.group(self.compact), weight.shape
         shape = tile_shape(columns, self.packs_weight)
-        rows, is_row = x.shape[0], x.shape[0] == 1 and not for_all_sizes.get()
+        rows, is_row = x.shape[0], self.is_by_rows(x)
         constants |= {"GROUP": group, "PANEL": shape.panel, "TILE_ROWS": 1 if is_row else shape.rows}
         constants |= {
-            "part": byte_tiles.number_type(),
+            "part": byte_tiles.number_type(self.compact),
             "tile": (self.tile_of_row if is_row else self.tile)[shape.vectors],
         }
         block = max(_CACHE // max(inner * 4 // group, 1) // shape.rows, 1) * shape.rows
@@ -283,12 +288,17 @@ class _ByteLayer(Op):
         panels = -(-columns // shape.panel)
         return lambda *arrays: run(*arrays, *sizes, block, min(threads.get_num_threads(), panels))
 
+    def is_by_rows(self, x: Layout) -> bool:
+        """Whether rows are computed one by one, which needs compact words."""
+        is_row = x.shape[0] == 1 and not for_all_sizes.get()
+        return is_row and byte_tiles.group(self.compact) == byte_tiles.group(compact=True)
 
-def _word_rows(x: Layout, weight: Layout, packs_weight: bool) -> tuple:
-    """The scratch memory of x as rows of words, and the number of padded columns."""
-    group, (columns, inner) = byte_tiles.group(), weight.shape
-    panel = tile_shape(columns, packs_weight).panel
-    return (x.shape[0] * -(-inner // group) * group, byte_tiles.number_type()), -(-columns // panel) * panel
+    def word_rows(self, x: Layout, weight: Layout) -> tuple:
+        """The scratch memory of x as rows of words, and the number of padded columns."""
+        group, (columns, inner) = byte_tiles.group(self.compact), weight.shape
+        panel = tile_shape(columns, self.packs_weight).panel
+        part = byte_tiles.number_type(self.compact)
+        return (x.shape[0] * -(-inner // group) * group, part), -(-columns // panel) * panel
 
 
 class ByteLinear(_ByteLayer):
@@ -300,7 +310,7 @@ class ByteLinear(_ByteLayer):
 
     takes = "x[m k]:any weight[n k]:int8 offset[n]:int32 multiplier[n]:float32; zero=int low=int high=int"
     inputs, attributes = ("x", "weight", "offset", "multiplier"), ("zero", "low", "high")
-    result, tile, tile_of_row = None, byte_rows, byte_row
+    result, tile, tile_of_row, compact = None, byte_rows, byte_row, False
 
     def check(self, arguments: tuple, attributes: tuple, sizes: dict) -> str | None:
         """See `Op.check`."""
@@ -313,8 +323,11 @@ class ByteLinear(_ByteLayer):
         return None
 
     def prepack(self, arguments: tuple, attributes: tuple) -> Packing | None:
-        """Pack the weight."""
-        return _byte_packing if arguments[0].device.type == "cpu" else None
+        """Pack the weight. That of a single row is read once: in compact words, where others are not."""
+        x, is_compact = arguments[0], byte_tiles.group() == byte_tiles.group(compact=True)
+        if x.device.type != "cpu":
+            return None
+        return _byte_packing if is_compact or x.shape[0] != 1 or for_all_sizes.get() else _byte_row_packing
 
     def planned(self, x: Layout, weight: Layout, out: Layout, attributes: tuple) -> Plan:
         """See `_ByteLayer`. A row needs no packing."""
@@ -331,9 +344,9 @@ class ByteLinear(_ByteLayer):
 
     def tiles(self, x: Layout, weight: Layout, out: Layout, attributes: tuple) -> tuple:
         """See `_ByteLayer`."""
-        left, padded = _word_rows(x, weight, self.packs_weight)
+        left, padded = self.word_rows(x, weight)
         scratch = left, (padded, np.dtype("int32")), (padded, np.dtype("float32"))
-        flip = 128 if byte_tiles.group() == 4 and x.dtype is dtypes.int8 else 0
+        flip = 128 if byte_tiles.group(self.compact) == 4 and x.dtype is dtypes.int8 else 0
         sizes = *out.shape, weight.shape[1], *attributes
         types = x, "int32", "float32", "int32", x
         return self.launcher(tiled_linear, types, scratch, x, weight, sizes, FLIP=flip), scratch
@@ -348,7 +361,7 @@ class DynamicLinear(_ByteLayer):
 
     takes = "x[m k]:float32 weight[n k]:int8 scale[n]:float32 bias[n]:float32; last=0..255"
     inputs, attributes = ("x", "weight", "scale", "bias"), ("last",)
-    result, tile, tile_of_row = dtypes.float32, byte_floats, byte_float_row
+    result, tile, tile_of_row, compact = dtypes.float32, byte_floats, byte_float_row, True
 
     def prepack(self, arguments: tuple, attributes: tuple) -> Packing | None:
         """Pack the weight."""
@@ -357,14 +370,14 @@ class DynamicLinear(_ByteLayer):
     def tiles(self, x: Layout, weight: Layout, out: Layout, attributes: tuple) -> tuple:
         """See `_ByteLayer`."""
         (left, padded), rows, number, real = (
-            _word_rows(x, weight, self.packs_weight),
+            self.word_rows(x, weight),
             x.shape[0],
             np.dtype("int32"),
             np.dtype("float32"),
         )
         scratch = left, (padded, number), (padded, real), (padded, real), (rows, real), (2 * rows, number)
         types, sizes = (*["float32"] * 3, "int32", "float32"), (*out.shape, weight.shape[1], *attributes)
-        shift = 128 if byte_tiles.group() == 4 else 0
+        shift = 128 if byte_tiles.group(self.compact) == 4 else 0
         return self.launcher(dynamic_tiles, types, scratch, x, weight, sizes, SHIFT=shift), scratch
 
 
@@ -384,6 +397,16 @@ class PackedByteLinear(_Packed, ByteLinear):
     inputs = (*ByteLinear.inputs, "packed")
 
 
+class PackedByteRow(PackedByteLinear):
+    """`packed_byte_linear` of a weight in compact words, which is faster for a single row and right for more."""
+
+    compact = True
+
+    def is_by_rows(self, x: Layout) -> bool:
+        """See `_ByteLayer`."""
+        return True
+
+
 class PackedDynamicLinear(_Packed, DynamicLinear):
     """`dynamic_linear` of a packed weight."""
 
@@ -392,6 +415,8 @@ class PackedDynamicLinear(_Packed, DynamicLinear):
 
 byte_linear, dynamic_linear = ByteLinear("byte_linear"), DynamicLinear("dynamic_linear")
 packed_byte_linear = PackedByteLinear("packed_byte_linear")
+packed_byte_row = PackedByteRow("packed_byte_row")
 packed_dynamic_linear = PackedDynamicLinear("packed_dynamic_linear")
-_byte_packing = Packing(1, pack_bytes, (), packed_byte_linear)
-_dynamic_packing = Packing(1, pack_bytes, (), packed_dynamic_linear)
+_byte_packing, _byte_row_packing, _dynamic_packing = (
+    Packing(1, pack_bytes, (op.compact,), op) for op in (packed_byte_linear, packed_byte_row, packed_dynamic_linear)
+)

@@ -145,10 +145,10 @@ class DynamicLayer(Op):
         layouts = dict(zip(self.inputs, arguments))
         x, weight, (batch, size) = layouts["x"], layouts["weight"], layouts["h0"].shape
         device, wide, (last, reverse) = single_device(self.name, list(arguments)), weight.shape[0], attributes
-        group, shape, is_row = byte_tiles.group(), tile_shape(wide, not self.packed), batch == 1
+        group, shape, is_row = byte_tiles.group(compact=True), tile_shape(wide, not self.packed), batch == 1
         panel = shape.panel
         padded, real, number = -(-wide // panel) * panel, np.dtype("float32"), np.dtype("int32")
-        part = byte_tiles.number_type()
+        part = byte_tiles.number_type(compact=True)
         scratch = {
             "left": (batch * -(-size // group) * group, part), "added": (padded, number), "scales": (padded, real),
             "shifts": (padded, real), "factors": (batch, real), "product": (batch * wide, real),
@@ -175,11 +175,11 @@ class DynamicLayer(Op):
         def launch(*arrays: object) -> None:
             run(*arrays, *numbers)
 
-        pack = None if self.packed else packer(weight)
+        pack = None if self.packed else packer(weight, compact=True)
         return Plan(results, with_packed_weight(launch, lambda: parts, device, pack, len(results)))
 
 
 dynamic_lstm, dynamic_gru = DynamicLayer("dynamic_lstm", 4), DynamicLayer("dynamic_gru", 3)
 packed_dynamic_lstm = DynamicLayer("packed_dynamic_lstm", 4, packed=True)
 packed_dynamic_gru = DynamicLayer("packed_dynamic_gru", 3, packed=True)
-_lstm_packing, _gru_packing = (Packing(1, pack_bytes, (), op) for op in (packed_dynamic_lstm, packed_dynamic_gru))
+_lstm_packing, _gru_packing = (Packing(1, pack_bytes, (True,), op) for op in (packed_dynamic_lstm, packed_dynamic_gru))

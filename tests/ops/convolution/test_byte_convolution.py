@@ -74,7 +74,7 @@ def test_integers_are_exact(name, dtype):
 
 def test_words_of_two_numbers(monkeypatch):
     """Processors without VNNI multiply 16-bit numbers."""
-    monkeypatch.setattr(byte_tiles, "products", lambda: byte_tiles.PAIRS)
+    monkeypatch.setattr(byte_tiles, "products", lambda compact=False: byte_tiles.PAIRS)
     a, b, out = np.array([0xFFFF0003], "uint32"), np.zeros(byte_tiles.shape(1).panel, "uint32"), np.zeros(1, "int64")
     b[0] = 0x0002FFFB  # 3 * -5 + -1 * 2
     primitives.byte_rows[1](a, 0, 1, 0, b, 0, [7], 0, [0.5], 0, out, 0, 1, 1, 1, 1, 1, -100, 100, 20)

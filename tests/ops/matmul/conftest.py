@@ -18,7 +18,7 @@ def _forget() -> None:
 @pytest.fixture
 def without_vnni(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Words hold two 16-bit numbers in place of four bytes. Ops of a name of their own have kernels for these."""
-    monkeypatch.setattr(byte_tiles, "products", lambda: byte_tiles.PAIRS)
+    monkeypatch.setattr(byte_tiles, "products", lambda compact=False: byte_tiles.PAIRS)
     _forget()
     yield
     monkeypatch.undo()

@@ -77,7 +77,9 @@ def test_words_follow_the_features():
     products_of = byte_tiles.products_of
     assert products_of(["+avx512f", "+avx512bw", "+avx512vnni", "+avx512vl"], 64) == byte_tiles.VNNI
     assert products_of(["+avx2", "+avxvnni"], 32) == byte_tiles.VNNI
-    assert products_of(["+avx2"], 32) == products_of(["+avx512f", "+avx512bw"], 64) == byte_tiles.SATURATING
+    assert products_of(["+avx2"], 32, compact=True) == byte_tiles.SATURATING
+    assert products_of(["+avx512f", "+avx512bw"], 64) == byte_tiles.SATURATING
+    assert products_of(["+avx2"], 32) == byte_tiles.PAIRS
     assert products_of(["+avx512f"], 64) == products_of(["+neon"], 16) == byte_tiles.PAIRS
 
 
@@ -91,9 +93,11 @@ def test_pairs_of_sixteen_bits_give_the_same():
 SATURATING = """
 import numpy as np
 import numod
+from numod.core.apply import apply
 from numod.kernel.registers import byte_tiles
+from numod.ops.matmul import int8_linear
 
-assert byte_tiles.products() == byte_tiles.SATURATING
+assert (byte_tiles.products(), byte_tiles.products(compact=True)) == (byte_tiles.PAIRS, byte_tiles.SATURATING)
 random = np.random.default_rng(0)
 inner, columns = 100, 70
 for rows in (1, 5, 37):
@@ -110,6 +114,20 @@ for rows in (1, 5, 37):
         q = layer(numod._make_per_tensor_quantized_tensor(numod.tensor(x), 1.0, 0))
         expected = np.clip(np.rint(sums / 2.0**14) + 128, 0, 255)
         assert (q.int_repr().numpy() == expected).all()
+    x = random.choice([0, 127, 128, 255], (rows, inner)).astype("uint8")
+    w = random.choice([-128, -127, 127], (columns, inner)).astype("int8")
+    sums = x.astype("int64") @ w.T.astype("int64")
+    for op in (int8_linear.packed_byte_linear, int8_linear.packed_byte_row):
+        packed = apply(int8_linear.pack_bytes, (numod.tensor(w),), (op.compact,))
+        ends = numod.zeros(columns, dtype=numod.int32), numod.full((columns,), 2.0**-14)
+        q = apply(op, (numod.tensor(x), numod.tensor(w), *ends, packed), (100, 0, 255))
+        assert (q.numpy() == np.clip(np.rint(sums / 2.0**14) + 100, 0, 255)).all()
+    floats, scale = x.astype("float32") - 128, numod.ones(columns)
+    floats[0, :2] = -128, 127  # so that a step of the range is 1
+    for op in (int8_linear.dynamic_linear, int8_linear.packed_dynamic_linear):
+        packed = (apply(int8_linear.pack_bytes, (numod.tensor(w),), (True,)),)[: len(op.inputs) - 4]
+        y = apply(op, (numod.tensor(floats), numod.tensor(w), scale, 0 * scale, *packed), (255,))
+        assert (y.numpy() == floats.astype("int64") @ w.T.astype("int64")).all()
     for byte, place in ((128, 0), (255, inner - 1), (200, 64)):  # one great byte in a tile
         x = np.full((rows, inner), 127, "uint8")
         x[rows // 2, place] = byte
@@ -132,7 +150,10 @@ for most in (127, 255):
 
 @pytest.mark.skipif("+avx2" not in target.features().split(","), reason="needs AVX2")
 def test_products_that_saturate_are_exact():
-    """AVX2 adds two products of bytes in 16 bits: exact for bytes up to 127, else by 16-bit numbers."""
+    """AVX2 adds two products of bytes in 16 bits: exact for bytes up to 127, else by 16-bit numbers.
+
+    Static products of several rows have words of 16-bit numbers, single rows and dynamic ones words of bytes.
+    """
     features = target.LEVELS["x86-64-v3"]
     environment = {**os.environ, "NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": features}
     subprocess.run([sys.executable, "-c", SATURATING], env=environment, check=True)

@@ -10,13 +10,13 @@ from numod.core.apply import apply
 from numod.ops.matmul import int8_linear
 
 SHAPES = [(1, 5, 3), (2, 4, 64), (7, 33, 70), (1, 256, 130), (40, 101, 64), (3, 0, 4), (0, 4, 4)]
-STATIC = [int8_linear.byte_linear, int8_linear.packed_byte_linear]
+STATIC = [int8_linear.byte_linear, int8_linear.packed_byte_linear, int8_linear.packed_byte_row]
 DYNAMIC = [int8_linear.dynamic_linear, int8_linear.packed_dynamic_linear]
 
 
 def run(op, inputs, attributes):
     inputs = tuple(map(numod.from_numpy, inputs))
-    packed = (apply(int8_linear.pack_bytes, (inputs[1],)),) if len(op.inputs) == 5 else ()
+    packed = (apply(int8_linear.pack_bytes, (inputs[1],), (op.compact,)),) if len(op.inputs) == 5 else ()
     return apply(op, (*inputs, *packed), attributes)
 
 

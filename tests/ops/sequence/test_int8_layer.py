@@ -55,7 +55,7 @@ def test_states_are_those_of_the_steps(kind, batch, size, reverse, packed):
     integers = numod.tensor(weight.astype("int8"))
     inputs = floats[0], integers, *floats[1 : 5 if kind == "lstm" else 4]
     op = getattr(int8_layer, f"{'packed_' if packed else ''}dynamic_{kind}")
-    inputs = (*inputs, apply(pack_bytes, (integers,))) if packed else inputs
+    inputs = (*inputs, apply(pack_bytes, (integers,), (True,))) if packed else inputs
     results = apply(op, inputs, (127, reverse))
     expected = reference(
         kind, *(part.astype("float32").astype("float64") for part in (x, weight, scale, bias, h, c)), reverse

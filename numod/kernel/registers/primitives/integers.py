@@ -16,10 +16,10 @@ def byte_tile(a, a_at, a_row, b, b_at, b_step, c, c_at, c_row, depth):
     for i in range(byte_tiles.shape().rows):
         for j in range(byte_tiles.shape().panel):
             words = [(a[a_at + i * a_row + k], b[b_at + k * b_step + j]) for k in range(depth)]
-            c[c_at + i * c_row + j] = sum(_dot_of_words(*pair) for pair in words)
+            c[c_at + i * c_row + j] = sum(_dot_of_words(*pair, byte_tiles.group()) for pair in words)
 
 
-def _byte_rows(name, vectors):
+def _byte_rows(name, vectors, compact):
     def byte_rows(
         a, a_at, a_row, a_segment, b, b_at, added, added_at, scales, scales_at, out, out_at, out_row, depth, segments,
         valid, columns, least, most, zero,
@@ -30,7 +30,7 @@ def _byte_rows(name, vectors):
                 total = int(added[added_at + j])
                 for k in range(segments * depth):
                     start = a_at + i * a_row + k // depth * a_segment
-                    total += _word_product(a, start, k % depth, b[b_at + k * _panel(vectors) + j])
+                    total += _word_product(a, start, k % depth, b[b_at + k * _panel(vectors) + j], compact)
                 value = np.float32(total) * np.float32(scales[scales_at + j])
                 out[out_at + i * out_row + j] = int(np.rint(min(max(value, least), most))) + zero
 
@@ -44,7 +44,8 @@ def _panel(vectors):
 
 # for panels of 1 to 4 vectors
 byte_rows, byte_few_rows, byte_row = (
-    {n: _byte_rows(name, n) for n in range(1, 5)} for name in ("byte_rows", "byte_few_rows", "byte_row")
+    {n: _byte_rows(name, n, name == "byte_row") for n in range(1, 5)}
+    for name in ("byte_rows", "byte_few_rows", "byte_row")
 )
 
 
@@ -58,7 +59,7 @@ def _byte_floats(name, vectors):
             for j in range(columns):
                 total = int(added[added_at + j])
                 for k in range(depth):
-                    total += _word_product(a, a_at + i * a_row, k, b[b_at + k * _panel(vectors) + j])
+                    total += _word_product(a, a_at + i * a_row, k, b[b_at + k * _panel(vectors) + j], True)
                 scale = np.float32(scales[scales_at + j]) * np.float32(factors[factors_at + i])
                 out[out_at + i * out_row + j] = np.float32(total) * scale + shifts[shifts_at + j]
 
@@ -116,14 +117,14 @@ def depthwise_bytes(
             out[out_at + channel] = int(np.rint(min(max(value, least), most))) + zero
 
 
-def _word_product(a, a_at, word, right):
+def _word_product(a, a_at, word, right, compact):
     """The dot product of word `word` of a, counted from element `a_at`, with a word of weights."""
-    return _dot_of_words(a[a_at:].view(np.uint32)[word], right)
+    return _dot_of_words(a[a_at:].view(np.uint32)[word], right, byte_tiles.group(compact))
 
 
-def _dot_of_words(left, right):
+def _dot_of_words(left, right, group):
     """The dot product of two words: of unsigned by signed bytes, or of signed 16-bit numbers."""
-    group, first = byte_tiles.group(), _unsigned if byte_tiles.group() == 4 else _signed
+    first = _unsigned if group == 4 else _signed
     bits, left, right = 32 // group, int(left), int(right)
     return sum(first(left >> bits * q, bits) * _signed(right >> bits * q, bits) for q in range(group))
 
