@@ -6,11 +6,12 @@ import copy
 from collections import Counter
 from typing import Any
 
-from ... import dtypes, nn
+from ... import nn
 from ...nn.module import Module
 from ...nn.utils.parametrize import type_before_parametrizations as kind_of
 from ..nn.intrinsic import Fused
 from ..nn.quantized.base import quantize_weight
+from ..nn.quantized.embeddings import TABLE_DTYPES
 from .calls import Call, CallGraph, unwatch, watch_all
 from .graph_module import GraphModule
 from .graph_patterns import ON_INTEGERS, STATIC_MODULES, WEIGHTED, shares_observer
@@ -152,11 +153,11 @@ def _make_reference(model: GraphModule, call: Call) -> None:
 
 
 def _takes(call: Call, layer: Module) -> bool:
-    """Whether a dynamic or weight-only QConfig is one for this layer: embeddings have weights of quint8."""
+    """Whether a dynamic or weight-only QConfig is one for this layer: embeddings have tables of few bits."""
     weight = call.qconfig.weight() if call.qconfig.weight else None
     is_table = isinstance(layer, (nn.Embedding, nn.EmbeddingBag))
     is_dynamic = getattr(call.qconfig.activation(), "is_dynamic", False)
-    return (getattr(weight, "dtype", None) is dtypes.quint8) if is_table else is_dynamic
+    return (getattr(weight, "dtype", None) in TABLE_DTYPES) if is_table else is_dynamic
 
 
 def _convert_weight(model: GraphModule, call: Call) -> None:
