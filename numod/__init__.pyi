@@ -851,7 +851,7 @@ def inner(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
 def instance_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None, use_input_stats: _bool, momentum: _float, eps: _float, cudnn_enabled: _bool) -> Tensor:
     """`nn.functional.instance_norm`."""
 def int_repr(input: Tensor) -> Any:
-    """A copy of the integers."""
+    """A copy of the integers; of less than 8 bits, of the bytes that hold them."""
 def inverse(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The inverse of square matrices (..., N, N). Raises LinAlgError for singular ones."""
 def is_complex(input: Tensor) -> _bool:

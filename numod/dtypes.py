@@ -98,13 +98,21 @@ class AbsentDtype(dtype):
 
 
 class QuantizedDtype(dtype):
-    """The dtype of a quantized tensor, whose memory holds numbers of the dtype `integers`. Kernels never see it."""
+    """The dtype of a quantized tensor, whose memory holds numbers of the dtype `integers`. Kernels never see it.
 
-    __slots__ = ("integers",)
+    Of `bits` less than 8, a byte holds several integers, the first in its low bits.
+    """
 
-    def __init__(self, name: str, integers: dtype, short: str) -> None:
+    __slots__ = ("integers", "bits")
+
+    def __init__(self, name: str, integers: dtype, short: str, bits: int | None = None) -> None:
         super().__init__(name, "q", integers.numpy, integers.storage, short)
-        self.integers = integers
+        self.integers, self.bits = integers, bits or 8 * integers.itemsize
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """The least and the greatest integer."""
+        return (0, 2**self.bits - 1) if self.bits < 8 else RANGES[self.integers]
 
 
 _EIGHT_BITS = ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu")
@@ -113,8 +121,6 @@ ABSENT = {
     for name, size in {
         **dict.fromkeys(_EIGHT_BITS, 1),
         "complex32": 4,
-        "quint4x2": 1,
-        "quint2x4": 1,
         **{f"{sign}int{bits}": 1 for bits in range(1, 8) for sign in ("", "u")},
     }.items()
 }
@@ -126,9 +132,11 @@ QUANTIZED = {
         QuantizedDtype("qint8", int8, "QInt8"),
         QuantizedDtype("quint8", uint8, "QUInt8"),
         QuantizedDtype("qint32", int32, "QInt32"),
+        QuantizedDtype("quint4x2", uint8, "QUInt4x2", 4),
+        QuantizedDtype("quint2x4", uint8, "QUInt2x4", 2),
     )
 }
-qint8, quint8, qint32 = QUANTIZED.values()
+qint8, quint8, qint32, quint4x2, quint2x4 = QUANTIZED.values()
 float16.compute = bfloat16.compute = complex64.real = float32
 complex128.real = float64
 _FROM_NUMPY = {row.numpy: row for row in _ROWS if row.numpy is not None}

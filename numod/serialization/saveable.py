@@ -70,8 +70,9 @@ def _visit(value: object, path: tuple, tensors: list, seen: set[int], ancestors:
 def quantized_parts(tensor: Tensor) -> dict[str, object]:
     """What a file holds of a quantized tensor: its integers, and how they stand for values."""
     quantizer = tensor._quantizer
-    parts = {"integers": tensor._integers, "dtype": quantizer.dtype, "scheme": quantizer.scheme.name}
-    return parts | {"scale": quantizer.scale, "zero_point": quantizer.zero_point, "axis": quantizer.axis}
+    parts = {"integers": tensor._memory, "dtype": quantizer.dtype, "scheme": quantizer.scheme.name}
+    parts |= {"scale": quantizer.scale, "zero_point": quantizer.zero_point, "axis": quantizer.axis}
+    return parts | ({"shape": tuple(tensor.shape)} if quantizer.dtype.bits < 8 else {})
 
 
 def _members(value: object, path: tuple) -> list[tuple]:

@@ -239,7 +239,8 @@ class _Builder:
 
 
 def _quantized(parts: object) -> Tensor:
-    if not isinstance(parts, dict) or len(parts) != 6:
+    names = {"integers", "dtype", "scheme", "scale", "zero_point", "axis"}
+    if not isinstance(parts, dict) or parts.keys() - {"shape"} != names:
         raise ValueError(f"expected the parts of a quantized tensor, got {shorten(parts)}")
     return quantized_tensor(**parts)
 

@@ -35,17 +35,17 @@ _LAYOUTS = {absent.name: absent for absent in (strided, *ABSENT_LAYOUTS.values()
 _MAX_DIMENSIONS = 64
 _MAX_ELEMENTS = 1 << 60
 _UNSUPPORTED_STORAGES = (
-    "ComplexHalf", "QUInt4x2", "QUInt2x4", "UInt16", "UInt32", "UInt64",
+    "ComplexHalf", "UInt16", "UInt32", "UInt64",
 )  # fmt: skip
 
 _resolved_elements: WeakKeyDictionary[TypedStorage, dict[frozenset[str], Tensor]] = WeakKeyDictionary()
 
 
 class StorageType:
-    """A storage class: its name, and the dtype of its elements if numod has it."""
+    """A storage class: its name, the dtype of its elements if numod has it, and their quantized dtype if any."""
 
-    def __init__(self, name: str, kind: dtypes.dtype | None) -> None:
-        self.name, self.kind = name, kind
+    def __init__(self, name: str, kind: dtypes.dtype | None, quantized: dtypes.QuantizedDtype | None = None) -> None:
+        self.name, self.kind, self.quantized = name, kind, quantized
 
 
 class Stored:
@@ -76,6 +76,7 @@ class Stored:
         if self._object is None:
             values = self.values
             self._object = TypedStorage(values if values.numel() == len(values._storage.data) else values.clone())
+            self._object.quantized = self.kind.quantized
         return self._object
 
 
@@ -260,28 +261,51 @@ def _rebuild_qtensor(
     requires_grad: object = False,
     hooks: object = None,
 ) -> Tensor:
-    integers = _rebuild_tensor(storage, offset, shape, strides)
-    dtype = next((row for row in dtypes.QUANTIZED.values() if row.integers is integers.dtype), None)
+    dtype = getattr(storage, "quantized", None)
     if type(quantizer) is not tuple or not 3 <= len(quantizer) <= 4 or type(quantizer[0]) is not qscheme:
         raise ValueError("a quantized tensor without a scheme, a scale and a zero point")
     scheme, scale, zero_point, *axis = quantizer
-    return quantized_tensor(integers, dtype, scheme.name, scale, zero_point, *axis)
+    is_packed = dtype is not None and dtype.bits < 8
+    integers = _packed_bytes(storage, offset, dtype) if is_packed else _rebuild_tensor(storage, offset, shape, strides)
+    parts = scheme.name, scale, zero_point, *(axis or [0])
+    return quantized_tensor(integers, dtype, *parts, shape if is_packed else None)
+
+
+def _packed_bytes(storage: TypedStorage, offset: object, dtype: dtypes.QuantizedDtype) -> Tensor:
+    """The bytes of a packed quantized tensor, whose file counts offsets in integers."""
+    per_byte = 8 // dtype.bits
+    if not is_index(offset) or offset % per_byte:
+        raise ValueError(f"a {dtype.name} tensor that does not start at a byte")
+    count = storage.elements.numel() - offset // per_byte
+    return _rebuild_tensor(storage, offset // per_byte, (max(count, 0),), (1,))
 
 
 def quantized_tensor(
-    integers: object, dtype: object, scheme: object, scale: object, zero_point: object, axis: object = 0
+    integers: object,
+    dtype: object,
+    scheme: object,
+    scale: object,
+    zero_point: object,
+    axis: object = 0,
+    shape: object = None,
 ) -> Tensor:
-    """The quantized tensor of parts from a file. Raises ValueError for parts that do not fit together."""
+    """The quantized tensor of parts from a file. Raises ValueError for parts that do not fit together.
+
+    `shape`: of a packed tensor, whose integers are bytes.
+    """
     from ..core.quantized import Quantizer
     from ..core.quantized.schemes import SCHEMES
-    from ..core.quantized.tensor import wrap_integers
+    from ..core.quantized.tensor import wrap_bytes, wrap_integers
 
     if not isinstance(dtype, dtypes.QuantizedDtype) or getattr(integers, "dtype", None) is not dtype.integers:
         raise ValueError("a quantized tensor whose integers are not of its dtype")
+    if dtype.bits < 8:
+        _check_packed(integers, dtype, shape)
+    shape = tuple(shape if dtype.bits < 8 else integers.shape)
     if type(scheme) is not str or scheme not in SCHEMES:
         raise ValueError(f"a quantized tensor of the scheme {shorten(scheme)}")
     if SCHEMES[scheme].is_per_channel:
-        _check_channels(integers, scale, zero_point, axis)
+        _check_channels(shape, scale, zero_point, axis)
         shifted = zero_point.is_floating_point()
         scheme = "per_channel_affine_float_qparams" if shifted else "per_channel_affine"
         scale, zero_point = (scale.float(), zero_point.float()) if shifted else (scale.double(), zero_point.long())
@@ -289,14 +313,23 @@ def quantized_tensor(
         raise ValueError("a quantized tensor whose scale is not a float, or whose zero point is not an int")
     elif not dtypes.RANGES[dtype.integers][0] <= zero_point <= dtypes.RANGES[dtype.integers][1]:
         raise ValueError(f"a quantized tensor whose zero point, {zero_point}, is out of the range of its dtype")
-    return wrap_integers(integers, Quantizer(dtype, SCHEMES[scheme], scale, zero_point, axis))
+    quantizer = Quantizer(dtype, SCHEMES[scheme], scale, zero_point, axis)
+    return wrap_bytes(integers, shape, quantizer) if dtype.bits < 8 else wrap_integers(integers, quantizer)
 
 
-def _check_channels(integers: Tensor, scale: object, zero_point: object, axis: object) -> None:
-    if not (type(axis) is int and 0 <= axis < integers.ndim):
-        raise ValueError(f"a quantized tensor of {integers.ndim} dimensions with channels along {shorten(axis)}")
+def _check_packed(packed: Tensor, dtype: dtypes.QuantizedDtype, shape: object) -> None:
+    from ..core.quantized.tensor import byte_count
+
+    _check_window(0, shape, (1,) * len(shape) if type(shape) is tuple else None)
+    if packed.ndim != 1 or packed.numel() < byte_count(shape, dtype.bits):
+        raise ValueError(f"{packed.numel()} bytes for a {dtype.name} tensor of the shape {shorten(shape)}")
+
+
+def _check_channels(shape: tuple[int, ...], scale: object, zero_point: object, axis: object) -> None:
+    if not (type(axis) is int and 0 <= axis < len(shape)):
+        raise ValueError(f"a quantized tensor of {len(shape)} dimensions with channels along {shorten(axis)}")
     for vector in (scale, zero_point):
-        if not isinstance(vector, Tensor) or vector.is_quantized or tuple(vector.shape) != (integers.shape[axis],):
+        if not isinstance(vector, Tensor) or vector.is_quantized or tuple(vector.shape) != (shape[axis],):
             raise ValueError("a quantized tensor without a scale and a zero point for each channel")
 
 
@@ -514,7 +547,7 @@ GLOBALS: dict[str, Any] = {
     **{f"torch.{name}": row for name, row in {**dtypes.ALL, **dtypes.QUANTIZED, **dtypes.ABSENT}.items()},
     "torch.storage.UntypedStorage": StorageType("UntypedStorage", dtypes.uint8),
     **{
-        f"torch.{row.short}Storage": StorageType(f"{row.short}Storage", row.integers)
+        f"torch.{row.short}Storage": StorageType(f"{row.short}Storage", row.integers, row)
         for row in dtypes.QUANTIZED.values()
     },
     **{f"torch.{name}": scheme for name, scheme in SCHEMES.items()},

@@ -161,10 +161,13 @@ def _reduce_tensor(tensor: Tensor) -> tuple:
 
 
 def _reduce_quantized(tensor: Tensor) -> tuple:
-    integers, quantizer = tensor._integers, tensor._quantizer
+    integers, quantizer, is_packed = tensor._memory, tensor._quantizer, tensor.dtype.bits < 8
     parts = _name("torch", quantizer.scheme.name), quantizer.scale, quantizer.zero_point
     parts += (quantizer.axis,) if quantizer.scheme.is_per_channel else ()
-    window = integers.storage_offset(), tuple(integers.shape), tuple(integers.stride())
+    if is_packed and integers.storage_offset():  # PyTorch counts offsets in integers
+        integers = integers.clone()
+    layout_of = tensor._layout if is_packed else integers._layout
+    window = integers.storage_offset(), tuple(layout_of.shape), tuple(layout_of.strides)
     storage = _StorageOf(integers, quantizer.dtype.short)
     return _name("torch._utils", "_rebuild_qtensor"), (storage, *window, parts, False, OrderedDict())
 

@@ -385,12 +385,10 @@ def _() -> None:
         numod.ao.quantization.quantize_jit(nn.Linear(2, 2), {})
 
 
-@row("4-bit dtypes (`quint4x2`), `torch.ops.quantized.embedding_4bit`")
+@row("`embedding_bag_4bit_prepack(optimized_qparams=True)`")
 def _() -> None:
-    with pytest.raises(NotImplementedError, match="8 bits"):
-        numod.ops.quantized.embedding_4bit(None, None)
-    with pytest.raises((RuntimeError, NotImplementedError, TypeError, ValueError, AttributeError)):
-        numod.quantize_per_tensor(numod.ones(2), 1.0, 0, numod.quint4x2)
+    with pytest.raises(NotImplementedError, match="optimized_qparams"):
+        numod.ops.quantized.embedding_bag_4bit_prepack(numod.ones(2, 2), True)
 
 
 @row('a docstring read by a function in C (`re`, `json`, `"".join`)')

@@ -72,7 +72,11 @@ def quantized_state() -> dict:
     quantization.quantize_(packed, quantization.Int4WeightOnlyConfig(group_size=32))
     scales, zeros = numod.tensor([0.1, 0.2]), numod.tensor([0, 3])
     channels = numod.quantize_per_channel(numod.randn(2, 3), scales, zeros, 0, numod.qint8)
-    return {**layers.state_dict(), "channels": channels, "view": channels[:1], **packed.state_dict()}
+    bits = {
+        "bits": numod.quantize_per_tensor(numod.randn(3, 5), 0.1, 3, numod.quint4x2),
+        "rows": numod.quantize_per_channel(numod.randn(2, 3), scales, zeros.float(), 0, numod.quint2x4),
+    }
+    return {**layers.state_dict(), "channels": channels, "view": channels[:1], **packed.state_dict(), **bits}
 
 
 def with_pickle(program, **records):

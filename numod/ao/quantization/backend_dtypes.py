@@ -109,7 +109,7 @@ _COMMON = {
     "default_dynamic_int8": DTypeConfig(_QUINT8, _FLOAT, _QINT8, _FLOAT, True),
     "default_dynamic_float16": DTypeConfig(_HALF, _FLOAT, _HALF, _FLOAT, True),
     "weight_only_quint8": DTypeConfig(_FLOAT, _FLOAT, dtypes.quint8),
-    "weight_only_quint4x2": DTypeConfig(_FLOAT, _FLOAT, dtypes.ABSENT["quint4x2"]),
+    "weight_only_quint4x2": DTypeConfig(_FLOAT, _FLOAT, dtypes.quint4x2),
 }
 _WEIGHTED = DTypeConfig(_QUINT8, _QUINT8, _QINT8, _FLOAT)
 _INPUT_OUTPUT = DTypeConfig(_QUINT8, _QUINT8, _FLOAT, _FLOAT)

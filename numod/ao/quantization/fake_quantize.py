@@ -209,9 +209,7 @@ default_embedding_fake_quant = FakeQuantize.with_args(
     observer=MovingAveragePerChannelMinMaxObserver, qscheme=per_channel_affine_float_qparams, dtype=dtypes.quint8,
     quant_min=0, quant_max=255, ch_axis=0, averaging_constant=1,
 )  # fmt: skip
-default_embedding_fake_quant_4bit = default_embedding_fake_quant.with_args(
-    dtype=dtypes.ABSENT["quint4x2"], quant_max=15
-)
+default_embedding_fake_quant_4bit = default_embedding_fake_quant.with_args(dtype=dtypes.quint4x2, quant_max=15)
 default_histogram_fake_quant = FakeQuantize.with_args(
     **_ACTIVATION | {"observer": HistogramObserver}, qscheme=per_tensor_affine, reduce_range=True
 )

@@ -500,7 +500,7 @@ default_float_qparams_observer = PerChannelMinMaxObserver.with_args(
     dtype=dtypes.quint8, qscheme=per_channel_affine_float_qparams, ch_axis=0
 )
 default_float_qparams_observer_4bit = PerChannelMinMaxObserver.with_args(
-    dtype=dtypes.ABSENT["quint4x2"], qscheme=per_channel_affine_float_qparams, ch_axis=0
+    dtype=dtypes.quint4x2, qscheme=per_channel_affine_float_qparams, ch_axis=0
 )
 _ALL_BYTES = {"dtype": dtypes.quint8, "quant_min": 0, "quant_max": 255}
 default_fixed_qparams_range_neg1to1_observer = FixedQParamsObserver.with_args(

@@ -25,6 +25,7 @@ from ..nn.quantized import (
     Linear,
     QFunctional,
 )
+from ..nn.quantized.embeddings import TABLE_DTYPES
 from .fake_quantize import FakeQuantizeBase
 from .measure import Measurement, first_call, forget_call, note_call, note_shape, shared_copy
 from .observer import ObserverBase, PerChannelMinMaxObserver
@@ -32,6 +33,7 @@ from .qconfig import (
     default_dynamic_qconfig,
     float16_dynamic_qconfig,
     float_qparams_weight_only_qconfig,
+    float_qparams_weight_only_qconfig_4bit,
     is_memoryless,
 )
 from .quantization_mappings import (
@@ -368,12 +370,13 @@ def quantize_dynamic(
     """Quantize the weights of layers; their inputs are quantized at each call with the scale of their range.
 
     `qconfig_spec` is a set of layer classes or names, or a dict from these to QConfigs; by default Linear, LSTM, GRU
-    and the cells, with `dtype` qint8 or float16, or embeddings with quint8.
+    and the cells, with `dtype` qint8 or float16, or embeddings with quint8 or quint4x2.
     """
     by_dtype = {
         dtypes.qint8: default_dynamic_qconfig,
         dtypes.float16: float16_dynamic_qconfig,
         dtypes.quint8: float_qparams_weight_only_qconfig,
+        dtypes.quint4x2: float_qparams_weight_only_qconfig_4bit,
     }
     if not isinstance(qconfig_spec, dict):
         if dtype not in by_dtype:
@@ -388,7 +391,7 @@ def quantize_dynamic(
 
 
 def _default_layers(dtype: dtypes.dtype) -> tuple[type, ...]:
-    if dtype is dtypes.quint8:
+    if dtype in TABLE_DTYPES:
         return nn.EmbeddingBag, nn.Embedding
     return nn.Linear, nn.LSTM, nn.GRU, nn.LSTMCell, nn.RNNCell, nn.GRUCell
 

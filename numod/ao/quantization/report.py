@@ -111,7 +111,7 @@ def _weights(layer: Module) -> tuple[str, int]:
     if not tensors:
         return "-", 0
     largest = max(tensors, key=lambda tensor: tensor.numel())
-    return largest.dtype.name, sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+    return largest.dtype.name, sum((tensor._memory if tensor.is_quantized else tensor).nbytes for tensor in tensors)
 
 
 def _run(model: Module, data: Any) -> tuple[dict[str, Tensor], dict[str, float]]:

@@ -22,6 +22,7 @@ class TypedStorage:
     New code uses `untyped_storage()`, which counts bytes.
     """
 
+    quantized: object = None  # the quantized dtype that a file has for the elements
     is_cuda, is_sparse = property(lambda self: self.device.type == "cuda"), False
 
     def __init__(self, tensor: Tensor) -> None:

@@ -91,8 +91,8 @@ def quantize_per_tensor_dynamic(input: Tensor, dtype: QuantizedDtype, reduce_ran
         tensor([  0, 255], dtype=numod.uint8)
     """
     _check_input("quantize_per_tensor_dynamic", input, dtype)
-    if dtype is dtypes.qint32:
-        raise RuntimeError("dtype QInt32 not supported; use numod.quint8 or numod.qint8")
+    if dtype.bits != 8:
+        raise RuntimeError(f"dtype {dtype.short} not supported; use numod.quint8 or numod.qint8")
     return quantize_per_tensor(input, *_parameters_of(input, dtype, reduce_range), dtype)
 
 

@@ -22,7 +22,7 @@ from ..tensor import Tensor
 from .pooling import pools_bytes, zero_of_bytes
 from .products import dynamic_linear
 from .schemes import per_tensor_affine
-from .tensor import QuantizedTensor, Quantizer, moved, refuse, wrap_integers
+from .tensor import PackedTensor, QuantizedTensor, Quantizer, moved, refuse, wrap_integers
 
 # functions that move or select elements, for per-tensor schemes
 _MOVING = """view reshape flatten t transpose swapaxes swapdims permute movedim moveaxis unsqueeze squeeze expand
@@ -32,9 +32,12 @@ _MOVING = """view reshape flatten t transpose swapaxes swapdims permute movedim 
     max_pool1d max_pool2d max_pool3d adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d hsplit vsplit dsplit
     fliplr flipud msort argsort diag diagonal_copy t_copy unbind_copy positive adjoint conj conj_physical resolve_conj
     resolve_neg real to_dense alias_copy detach_copy atleast_1d atleast_2d atleast_3d broadcast_tensors
-    unfold rot90 cpu cuda alias squeeze_copy narrow_copy data __get__.data empty_like""".split()
+    unfold rot90 cpu cuda alias squeeze_copy narrow_copy data __get__.data __get__.T __get__.mT __get__.H __get__.mH
+    empty_like""".split()
 # of these, those that keep the channels of a per-channel scheme
 _KEEPING = "detach clone contiguous requires_grad_ cpu cuda data __get__.data empty_like to".split()
+# functions that keep the shape, too: of a packed tensor they copy the bytes
+_SAME = "detach clone requires_grad_ cpu cuda data __get__.data alias to".split()
 # functions that are computed in float32, with the scale of the input for the result
 _REQUANTIZED = """mean avg_pool1d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool3d
     interpolate upsample grid_sample leaky_relu elu hardtanh relu6 clamp clip clamp_min clamp_max threshold celu
@@ -85,7 +88,7 @@ def _in_order(func: Callable, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
 
 
 def _write(target: QuantizedTensor, result: QuantizedTensor) -> QuantizedTensor:
-    target._integers.copy_(result._integers)
+    target._write(result._integers)
     return target
 
 
@@ -103,7 +106,10 @@ def _of_class(func: Callable, name: str, args: tuple, kwargs: dict) -> Any:
 
 
 def _move(func: Callable, name: str, args: tuple, kwargs: dict) -> Any:
-    quantizer = next(arg._quantizer for arg in args if isinstance(arg, QuantizedTensor))
+    source = next(arg for arg in args if isinstance(arg, QuantizedTensor))
+    quantizer = source._quantizer
+    if name in _SAME and isinstance(source, PackedTensor) and not kwargs:
+        return source._rewrapped(func(source._memory, *args[1:]))
     result = func(*map(_integers, args), **kwargs)
     if quantizer.scheme.is_per_channel and name not in _KEEPING:
         if name in _SPLITTING:
@@ -158,7 +164,11 @@ def _moved_channels(name: str, args: tuple, kwargs: dict, quantizer: Quantizer, 
     args = (*args, *kwargs.values())  # the dims of a method that takes any number of them have a name, too
     ndim = args[0].dim()
     order = list(range(ndim))
-    if name in ("t", "transpose", "swapaxes", "swapdims"):
+    if name in ("__get__.T", "__get__.H"):
+        order.reverse()
+    elif name in ("__get__.mT", "__get__.mH"):
+        order[-2:] = order[:-3:-1]
+    elif name in ("t", "transpose", "swapaxes", "swapdims"):
         first, second = args[1:3] if name != "t" else (0, ndim - 1)
         order[first], order[second] = order[second], order[first]
     elif name == "__getitem__":
@@ -330,7 +340,7 @@ def _set_data(func: Callable, name: str, args: tuple, kwargs: dict) -> None:
         raise RuntimeError(f"incompatible tensor type: cannot set the data of a {target.dtype} to {value.dtype}")
     with overrides.DisableTorchFunctionSubclass():
         func(target, value)
-    func(target._integers, value._integers)
+    func(target._memory, value._memory)
     target._quantizer = value._quantizer
     changes.note()
 
@@ -353,8 +363,10 @@ def _set_item(func: Callable, name: str, args: tuple, kwargs: dict) -> None:
     if not isinstance(target, QuantizedTensor):
         func(target, index, _value(value))
         return
-    part = target[index]
-    func(target._integers, index, _assigned(value, part._quantizer, tuple(part.shape)))
+    part, integers = target[index], target._integers
+    func(integers, index, _assigned(value, part._quantizer, tuple(part.shape)))
+    if isinstance(target, PackedTensor):
+        target._write(integers)
 
 
 def _put(func: Callable, name: str, args: tuple, kwargs: dict) -> QuantizedTensor:
@@ -362,9 +374,12 @@ def _put(func: Callable, name: str, args: tuple, kwargs: dict) -> QuantizedTenso
     target, indices, value, *others = args
     if target._quantizer.scheme.is_per_channel:
         refuse(name)
-    part = target._integers[tuple(indices)]
-    result = func(target._integers, indices, _assigned(value, target._quantizer, tuple(part.shape)), *others, **kwargs)
-    return target if name.endswith("_") else wrap_integers(result, target._quantizer)
+    integers = target._integers
+    part = integers[tuple(indices)]
+    result = func(integers, indices, _assigned(value, target._quantizer, tuple(part.shape)), *others, **kwargs)
+    if not name.endswith("_"):
+        return wrap_integers(result, target._quantizer)
+    return _write(target, wrap_integers(result, target._quantizer)) if isinstance(target, PackedTensor) else target
 
 
 def _masked_fill(func: Callable, name: str, args: tuple, kwargs: dict) -> QuantizedTensor:

@@ -7,12 +7,14 @@ in ops on the plain tensor `_integers`, so recorded programs contain integers on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from math import prod
 from typing import Any, NoReturn
 
 from ... import dtypes
+from ...device.layout import layout
 from ...dtypes import QuantizedDtype
 from ...errors import normalize_dim
 from ...ops import quantize as rows
@@ -41,7 +43,7 @@ class Quantizer:
     @property
     def limits(self) -> tuple[int, int]:
         """The least and the greatest integer."""
-        return dtypes.RANGES[self.dtype.integers]
+        return self.dtype.limits
 
     @property
     def is_symmetric(self) -> bool:
@@ -61,8 +63,13 @@ class Quantizer:
 
     def quantize(self, values: Tensor) -> QuantizedTensor:
         """The quantized tensor of floats."""
+        scale, zero = self.numbers(values.ndim)
+        if self.dtype.bits < 8 and not self.scheme.is_per_channel:  # PyTorch adds their zero point after rounding
+            limits = [limit - zero for limit in self.limits]
+            steps = apply(rows.to_integers["int32"], (values.detach(), scale, 0, *limits))
+            return wrap_integers((steps + zero).to(self.dtype.integers), self)
         row = rows.to_integers[self.dtype.integers.name]
-        return wrap_integers(apply(row, (values.detach(), *self.numbers(values.ndim), *self._float_limits())), self)
+        return wrap_integers(apply(row, (values.detach(), scale, zero, *self._float_limits())), self)
 
     def _float_limits(self) -> tuple[int, int]:
         low, high = self.limits
@@ -102,8 +109,25 @@ class QuantizedTensor(Tensor):
         """True."""
         return True
 
+    @property
+    def _memory(self) -> Tensor:
+        """The plain tensor whose memory this is: the integers, or the bytes into which they are packed."""
+        return self._integers
+
+    def _rewrapped(self, memory: Tensor) -> QuantizedTensor:
+        """The quantized tensor of a copy of this one's memory, of the same shape."""
+        return wrap_integers(memory, self._quantizer)
+
+    def _write(self, integers: Tensor) -> None:
+        """Overwrite the integers."""
+        self._integers.copy_(integers)
+
+    def _rows(self, indices: Tensor) -> Tensor:
+        """The integers of rows of a table."""
+        return self._integers.index_select(0, indices)
+
     def int_repr(self) -> Tensor:
-        """A copy of the integers."""
+        """A copy of the integers; of less than 8 bits, of the bytes that hold them."""
         return self._integers.clone()
 
     def dequantize(self) -> Tensor:
@@ -150,7 +174,7 @@ class QuantizedTensor(Tensor):
         return format_tensor(self)
 
     def __deepcopy__(self, memo: dict) -> QuantizedTensor:
-        result = memo[id(self)] = wrap_integers(self._integers.clone(), self._quantizer)
+        result = memo[id(self)] = self._rewrapped(self._memory.clone())
         return result
 
     def __reduce_ex__(self, protocol: int) -> tuple:
@@ -167,6 +191,71 @@ class QuantizedTensor(Tensor):
         return call(func, overrides.overridable.get(func, func.__name__), args, kwargs or {})
 
 
+class PackedTensor(QuantizedTensor):
+    """A quantized tensor of integers of less than 8 bits, several of which a byte holds.
+
+    Functions work on unpacked integers and their results are packed again, so a view is a copy.
+    """
+
+    overrides_from_first_object = True
+    _bytes: Tensor  # a vector
+
+    @property
+    def _integers(self) -> Tensor:
+        """The integers, each in a byte."""
+        shape = self._layout.shape
+        return unpack(self._bytes, self._quantizer.dtype.bits)[: prod(shape)].reshape(shape)
+
+    @property
+    def _memory(self) -> Tensor:
+        return self._bytes
+
+    def _rewrapped(self, memory: Tensor) -> PackedTensor:
+        return wrap_bytes(memory, self._layout.shape, self._quantizer)
+
+    def _write(self, integers: Tensor) -> None:
+        self._bytes.copy_(pack(integers.expand(self._layout.shape), self._quantizer.dtype.bits))
+
+    def _rows(self, indices: Tensor) -> Tensor:
+        rows, *sizes = self._layout.shape
+        bits, whole = self._quantizer.dtype.bits, prod(sizes) * self._quantizer.dtype.bits // 8
+        if prod(sizes) * bits % 8:  # a byte holds integers of two rows
+            return self._integers.index_select(0, indices)
+        packed = self._bytes[: rows * whole].reshape(rows, whole).index_select(0, indices)
+        return unpack(packed, bits).reshape(indices.numel(), *sizes)
+
+    def int_repr(self) -> Tensor:
+        """A copy of the bytes that hold the integers, a vector."""
+        return self._bytes[: byte_count(self._layout.shape, self._quantizer.dtype.bits)].clone()
+
+    def __reduce_ex__(self, protocol: int) -> tuple:
+        _, parts = super().__reduce_ex__(protocol)
+        return _rebuild_packed, (self._bytes, tuple(self._layout.shape), *parts[1:])
+
+
+def byte_count(shape: Sequence[int], bits: int) -> int:
+    """The number of bytes that hold the integers of a tensor."""
+    return (prod(shape) * bits + 7) // 8
+
+
+def pack(integers: Tensor, bits: int) -> Tensor:
+    """Integers of few bits as a vector of bytes, the first one in the low bits."""
+    flat, per_byte = integers.reshape(-1), 8 // bits
+    size = byte_count(flat.shape, bits)
+    if size * per_byte > flat.numel():
+        padded = flat.new_zeros(size * per_byte)
+        padded[: flat.numel()] = flat
+        flat = padded
+    shifts = flat.new_tensor(list(range(0, 8, bits)))
+    return (flat.reshape(size, per_byte) << shifts).sum(1, dtype=dtypes.uint8)
+
+
+def unpack(packed: Tensor, bits: int) -> Tensor:
+    """The integers of bytes, (…, bytes) -> (…, integers)."""
+    shifts = packed.new_tensor(list(range(0, 8, bits)))
+    return ((packed[..., None] >> shifts) & (2**bits - 1)).flatten(-2)
+
+
 QuantizedTensor.recordable = True  # its overrides end in ops on plain tensors
 
 
@@ -175,7 +264,9 @@ def _any(tensor: Tensor) -> bool:
 
 
 def wrap_integers(integers: Tensor, quantizer: Quantizer) -> QuantizedTensor:
-    """The quantized tensor of these integers, over the same memory."""
+    """The quantized tensor of these integers, over the same memory; of less than 8 bits, of a packed copy."""
+    if quantizer.dtype.bits < 8:
+        return wrap_bytes(pack(integers, quantizer.dtype.bits), integers.shape, quantizer)
     if not overrides.is_installed:
         overrides.install()
     result = object.__new__(QuantizedTensor)
@@ -186,8 +277,24 @@ def wrap_integers(integers: Tensor, quantizer: Quantizer) -> QuantizedTensor:
     return result
 
 
+def wrap_bytes(packed: Tensor, shape: Sequence[int], quantizer: Quantizer) -> PackedTensor:
+    """The quantized tensor of this shape whose integers these bytes hold, over the same memory."""
+    if not overrides.is_installed:
+        overrides.install()
+    result = object.__new__(PackedTensor)
+    fields_of(result).update(
+        _storage=packed._storage, _layout=layout(tuple(shape), packed.dtype, packed.device), _offset=packed._offset,
+        _bytes=packed, _quantizer=quantizer,
+    )  # fmt: skip
+    return result
+
+
 def _rebuild(integers: Tensor, *parts: object) -> QuantizedTensor:
     return wrap_integers(integers, Quantizer(*parts))
+
+
+def _rebuild_packed(packed: Tensor, shape: tuple[int, ...], *parts: object) -> PackedTensor:
+    return wrap_bytes(packed, shape, Quantizer(*parts))
 
 
 def moved(quantizer: Quantizer, order: tuple[int, ...]) -> Quantizer:

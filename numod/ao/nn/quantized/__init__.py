@@ -5,6 +5,7 @@ from __future__ import annotations
 from ....nn import MaxPool2d
 from .base import _quantize_weight  # noqa: F401  PyTorch's name, in modules.utils
 from .convolution import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
+from .embeddings import Embedding, EmbeddingBag, EmbeddingPackedParams
 from .functional_modules import FloatFunctional, FXFloatFunctional, QFunctional
 from .layers import (
     ELU,
@@ -12,9 +13,6 @@ from .layers import (
     BatchNorm3d,
     DeQuantize,
     Dropout,
-    Embedding,
-    EmbeddingBag,
-    EmbeddingPackedParams,
     GroupNorm,
     Hardswish,
     InstanceNorm1d,

@@ -13,10 +13,9 @@ from typing import Any
 from ....core import Tensor
 from ....core.attributes import refuse_plain
 from ....core.quantized import QuantizedTensor, Quantizer, dynamic_linear, per_tensor_affine, quantized_linear
-from ....errors import name_only
 from ....nn import functional as F
 from ....nn.recurrent_cells import step_cell
-from . import dynamic
+from . import dynamic, embedding_operators
 from .convolution import (
     Conv1d,
     Conv2d,
@@ -30,9 +29,25 @@ from .convolution import (
     ConvTranspose2d,
     ConvTranspose3d,
 )
+from .embedding_operators import (  # noqa: F401  operators of the namespace
+    embedding_4bit,
+    embedding_bag_2bit_prepack,
+    embedding_bag_2bit_rowwise_offsets,
+    embedding_bag_2bit_unpack,
+    embedding_bag_4bit,
+    embedding_bag_4bit_prepack,
+    embedding_bag_4bit_rowwise_offsets,
+    embedding_bag_4bit_unpack,
+    embedding_bag_byte,
+    embedding_bag_byte_prepack,
+    embedding_bag_byte_rowwise_offsets,
+    embedding_bag_byte_unpack,
+    embedding_bag_prepack,
+    embedding_bag_unpack,
+    embedding_byte,
+)
 from .functional import convolution_layer
 from .functional_modules import QFunctional
-from .layers import EmbeddingBag, EmbeddingPackedParams
 
 Pair = tuple[Tensor, "Tensor | None"]  # weight and bias
 
@@ -458,54 +473,6 @@ def _dynamic_convolution(name: str) -> Any:
 ) = (_dynamic_convolution(f"conv{kind}{n}d_dynamic") for kind in ("", "_transpose") for n in (1, 2, 3))  # fmt: skip
 
 
-# ---- embedding
-
-_MODES = ("sum", "mean", "max")
-
-
-def embedding_bag_prepack(weight: Tensor) -> EmbeddingPackedParams:
-    """The table, for `embedding_byte` and `embedding_bag_byte`."""
-    packed = EmbeddingPackedParams(1, 1)
-    packed.set_weight(weight)
-    return packed
-
-
-def embedding_bag_unpack(W_prepack: Any) -> Tensor:
-    """The quantized table."""
-    return _table(W_prepack)
-
-
-def _table(packed: Any) -> Tensor:
-    return packed if isinstance(packed, Tensor) else packed._weight()
-
-
-def embedding_byte(weight: Any, indices: Tensor, pruned_weights: bool = False) -> Tensor:
-    """The rows of a packed table at these indices, as floats."""
-    return _bag(weight)._rows(indices)
-
-
-def _bag(packed: Any, mode: str = "sum", include_last_offset: bool = False) -> EmbeddingBag:
-    table = _table(packed)
-    layer = EmbeddingBag(*table.shape, mode=mode, _weight=table, include_last_offset=include_last_offset)
-    return layer
-
-
-def embedding_bag_byte(
-    weight: Any,
-    indices: Tensor,
-    offsets: Tensor | None = None,
-    scale_grad_by_freq: bool = False,
-    mode: int = 0,
-    pruned_weights: bool = False,
-    per_sample_weights: Tensor | None = None,
-    compressed_indices_mapping: Tensor | None = None,
-    include_last_offset: bool = False,
-) -> Tensor:
-    """Sums (mode 0) or means (1) of rows of a packed table."""
-    layer = _bag(weight, _MODES[mode], include_last_offset)
-    return layer(indices, offsets, per_sample_weights, compressed_indices_mapping if pruned_weights else None)
-
-
 # ---- recurrent cells
 
 
@@ -538,17 +505,6 @@ def _cell(mode: str, name: str) -> Any:
     for mode, name in (("LSTM", "lstm"), ("GRU", "gru"), ("RNN_RELU", "rnn_relu"), ("RNN_TANH", "rnn_tanh"))
 )
 
-_FOUR_BITS = (
-    "embedding_4bit embedding_bag_4bit embedding_bag_4bit_prepack embedding_bag_4bit_unpack embedding_bag_2bit_prepack"
-)
-globals().update(
-    {
-        name: name_only(
-            f"ops.quantized.{name}", "tables have 8 bits: use embedding_byte, or float_qparams_weight_only_qconfig"
-        )
-        for name in _FOUR_BITS.split()
-    }
-)
 for _value in [value for name, value in globals().items() if callable(value) and not name.startswith("_")]:
-    if getattr(_value, "__module__", None) == __name__ and not isinstance(_value, type):
+    if getattr(_value, "__module__", None) in (__name__, embedding_operators.__name__) and not isinstance(_value, type):
         _value.default = _value  # the overload that programs name
