@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...device import target
-from .vectors import Writer, host, primitive
+from .vectors import Registers, Writer, host, primitive, registers
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,11 @@ def shape(columns: int | None = None) -> Shape:
 
     That has 64 columns with AVX-512, a usual number of filters; else as in `tiles`. A narrower one has more rows.
     """
-    registers = host()
+    return shape_of(host(), columns)
+
+
+def shape_of(registers: Registers, columns: int | None) -> Shape:
+    """The tile of a processor with these registers."""
     lanes, rows = registers.width // 4, registers.rows
     row_counts = (8, 8, 8, 6) if registers.width == 64 else (2 * rows, rows * 5 // 4, rows)
     vectors = len(row_counts) if columns is None else max(1, min(len(row_counts), -(-columns // lanes)))
@@ -82,7 +86,18 @@ def products_of(names: list[str], width: int) -> str:
 
 def group() -> int:
     """Numbers in a word on this processor."""
-    return 2 if products() == PAIRS else 4
+    return _group_of(products())
+
+
+def _group_of(kind: str) -> int:
+    return 2 if kind == PAIRS else 4
+
+
+def packed_format(columns: int, machine: target.Machine) -> tuple[int, int]:
+    """(numbers in a word, columns in a panel) of a packed matrix of so many columns, for another machine."""
+    names = machine.features.split(",")
+    vectors = registers(names, machine.triple)
+    return _group_of(products_of(names, vectors.width)), shape_of(vectors, columns).panel
 
 
 def number_type() -> np.dtype:
@@ -90,9 +105,9 @@ def number_type() -> np.dtype:
     return np.dtype("uint8" if group() == 4 else "int16")
 
 
-def number_mask() -> int:
-    """The bits of a word's first number."""
-    return (1 << 32 // group()) - 1
+def number_mask(numbers: int | None = None) -> int:
+    """The bits of a word's first number, of so many; by default of a word of this processor."""
+    return (1 << 32 // (numbers or group())) - 1
 
 
 @functools.cache

@@ -196,14 +196,21 @@ def dynamic_tiles(
 
 
 class PackBytes(Op):
-    """Pack a weight (n, k) of int8 in panels for `byte_linear` and `dynamic_linear`. CPU only."""
+    """Pack a weight (n, k) of int8 in panels for `byte_linear` and `dynamic_linear`. CPU only.
+
+    The attributes are those of `byte_tiles.packed_format` for another processor; none for this one.
+    """
 
     inputs, differentiable, portable = ("weight",), False, False
 
     def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
         (weight,) = arguments
-        run, sizes, count = packer(weight, packs_weight=False)
+        run, sizes, count = packer(weight, attributes or packed_format(weight.shape[0], packs_weight=False))
         return Plan(layout((count,), dtypes.int32, weight.device), run, sizes)
+
+    def attributes_for(self, machine: target.Machine, weight: Layout, attributes: tuple) -> tuple:
+        """See `Op.attributes_for`."""
+        return byte_tiles.packed_format(weight.shape[0], machine)
 
 
 pack_bytes = PackBytes("pack_bytes")
@@ -217,15 +224,24 @@ def tile_shape(columns: int, packs_weight: bool) -> byte_tiles.Shape:
     return byte_tiles.shape(None if packs_weight and for_all_sizes.get() else columns)
 
 
-def packer(weight: Layout, packs_weight: bool = True) -> tuple:
-    """The launcher of `pack_bytes`, its numbers, and the words that it fills."""
-    (columns, inner), panel = weight.shape, tile_shape(weight.shape[0], packs_weight).panel
-    constants = {"GROUP": byte_tiles.group(), "MASK": byte_tiles.number_mask(), "PANEL": panel}
+def packed_format(columns: int, packs_weight: bool) -> tuple[int, int]:
+    """(numbers in a word, columns in a panel) on this processor. See `tile_shape`."""
+    return byte_tiles.group(), tile_shape(columns, packs_weight).panel
+
+
+def packer(weight: Layout, form: tuple[int, int] | None = None) -> tuple:
+    """The launcher of `pack_bytes`, its numbers, and the words that it fills.
+
+    `form`: numbers in a word and columns in a panel; None if each call packs the weight, on this processor.
+    """
+    columns, inner = weight.shape
+    group, panel = form or packed_format(columns, packs_weight=True)
+    constants = {"GROUP": group, "MASK": byte_tiles.number_mask(group), "PANEL": panel}
     signature, work = bind.signature("int8", "int32", numbers=2), max(weight.size, 1) // 4
     run = bind.launcher(
         weight.device, "pack_bytes", specialized(pack_panels, **constants), signature, dtypes.float32, work
     )
-    return run, weight.shape, -(-columns // panel) * panel * (-(-inner // byte_tiles.group()) + 1)
+    return run, weight.shape, -(-columns // panel) * panel * (-(-inner // group) + 1)
 
 
 class _ByteLayer(Op):
