@@ -76,8 +76,8 @@ def aot_compile(
 
     - `targets`: names of `numod.export.targets`, such as "native", "x86-64-v3", "aarch64", "cortex-m4", "wasm".
     - `weights`: "embedded" in the code, or in a "file" NAME.safetensors, whose data the caller passes in. Their layout
-      is the same for all targets. What depends on embedded weights of bytes alone is computed ahead; for the target
-      "native" alone, speed, fixed sizes and one program, these weights are stored in the form that kernels read.
+      is the same for all targets. What depends on embedded weights of bytes alone is computed ahead; for speed, and
+      unless a target is bare or WebAssembly, these weights are stored in the form that each target's kernels read.
     - `optimize`: for "speed" or "size".
     - `options={"freezing": True}`: weights are constants, and what depends on them alone is computed ahead
       (`ExportedProgram.frozen`); they have no names in the file of weights. With `"sparsity": True` as well, weights of
@@ -108,7 +108,7 @@ def aot_compile(
     if wrong:
         raise ExportError(wrong)
     constant = weights == "embedded" and not any(exported.changes_state for exported in programs.values())
-    packs = constant and for_speed and len(programs) == 1 and all(row.name == "native" for row in rows)
+    packs = constant and for_speed
     if constant:
         with shared_values():
             programs = {entry: exported.with_byte_constants() for entry, exported in programs.items()}
@@ -116,6 +116,8 @@ def aot_compile(
                 programs = {entry: exported.with_transformed_weights() for entry, exported in programs.items()}
     with tempfile.TemporaryDirectory() as scratch:
         job = Job(Path(scratch), programs, name, weights == "embedded", optimize == "size", packs)
+        for row in rows:
+            job.pack(row)
         with ThreadPoolExecutor(max(min(len(rows), os.cpu_count() or 1), 1)) as pool:
             compiled_rows = [*pool.map(job.compile, rows)]
     home = Path(folder)
@@ -206,7 +208,7 @@ def _written(
         tuple(row.name for row in rows),
         tuple(files),
         max(needs),
-        library.weights_bytes,
+        library.weights_bytes + sum([part.packed_bytes for part in parts]),
         sum(flops),
         tuple(dict.fromkeys(notes)),
     )

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 
 from ..device.cpu import CONSTANTS
 from ..device.target import Machine
-from .interface import ABI, ALIGNMENT, BATCH, CHECK, MISALIGNED, NULL, SELFTEST, SMALL_ARENA, UNKNOWN
-from .interface import Arena, Interface, Port
-from .interface import aligned
+from .interface import ABI, ALIGNMENT, BATCH, CHECK, MISALIGNED, NULL, PACKED_ALIGNMENT, SELFTEST, SMALL_ARENA
+from .interface import UNKNOWN, Arena, Interface, Port, aligned
 
 _TOLERANCE = {
     "float32": 1e-3,
@@ -36,6 +35,7 @@ class Data:
     scales: tuple[float, ...]  # the largest absolute value of each floating-point output
     abi: int
     header: bytes = b""  # of the state's safetensors file
+    packed: bytes = b""  # weights in the form that the kernels read
 
 
 def _block(data: bytes) -> tuple[str, int]:
@@ -127,9 +127,10 @@ class Entry:
         return "\n".join(lines)
 
     def table(self) -> str:
-        """The constant array that the kernel reads. It is visible until the modules are linked."""
-        numbers = ", ".join(f"i64 {number}" for number in self.data.table)
-        return self._array(CONSTANTS, f"[{len(self.data.table)} x i64] [{numbers}]", 8, "") if numbers else ""
+        """The constants of the kernel: packed weights, then numbers. They are visible until the modules are linked."""
+        data = self.data.packed + b"".join(number.to_bytes(8, "little", signed=True) for number in self.data.table)
+        alignment = PACKED_ALIGNMENT if self.data.packed else ALIGNMENT
+        return self._array(CONSTANTS, _block(data)[0], alignment, "") if data else ""
 
     def _bytes(self, name: str, data: bytes) -> str:
         return self._array(f"numod_{name}", *_block(data))

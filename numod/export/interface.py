@@ -11,6 +11,7 @@ from .polynomial import Terms
 STREAM = "generator"  # the state's tensor with the seed and offset of random numbers
 VERSION = 1  # of the interface and of the files that accompany it
 ALIGNMENT = 8  # of an arena and a block of weights in bytes; the code aligns the buffers within them
+PACKED_ALIGNMENT = 64  # of packed weights among the constants of the code
 OK, NULL, MISALIGNED, SMALL_ARENA, BATCH, ABI, SELFTEST, CHECK = *range(7), 16
 CODES = {
     "OK": (OK, "no error"),

@@ -50,14 +50,10 @@ class Part:
         self.home, self.entry, self.exported, self.names, self.stream = home, entry, exported, names, stream
         home.mkdir()
         save(exported, home / "program")
-        program = load_program(home / "program")  # the workers read this file; loading may add checks and constants
-        packed: list[Tensor] = []
-        if packs:
-            program, packed = with_packed_bytes(program)
-            for k, weight in enumerate(packed):
-                (home / f"packed{k}").write_bytes(bytes_of(weight))
-        self.packed = len(packed)
-        self.plan = planned(program, stream)
+        self.program = load_program(home / "program")  # as the workers do; loading may add checks and constants
+        program, packed = with_packed_bytes(self.program) if packs else (self.program, [])
+        self.packed, self.packed_bytes = len(packed), 0
+        self.plan = planned(program, stream, packed)
         self.weights = weights_of(self.plan, names, f"{entry}.constant" if entry else "constant")
         self.samples = tuple([bytes_of(example) for example in exported.examples]), tuple(self._results())
         for kind, samples in zip(("input", "output"), self.samples):
@@ -84,6 +80,17 @@ class Part:
         }  # fmt: skip
         (self.home / "job.json").write_text(json.dumps(job))
 
+    def pack(self, row: Target) -> None:
+        """Write the packed weights for a target's worker."""
+        folder = self.home / row.name
+        if not self.packed or folder.exists():
+            return
+        folder.mkdir()
+        _, packed = with_packed_bytes(self.program, machine=row.machine)
+        for k, weight in enumerate(packed):
+            (folder / str(k)).write_bytes(bytes_of(weight))
+        self.packed_bytes = max(self.packed_bytes, sum([weight.numel() * 4 for weight in packed]))
+
     def _results(self) -> list[bytes]:
         """The outputs for the example inputs, from a separate copy of the program: a run may write held tensors."""
         program = load_program(self.home / "program")
@@ -101,7 +108,8 @@ class Part:
         """A worker's result for a target: (arena, code). `kernel`: the function name if it is linked with others."""
         root = str(Path(__file__).parents[2])
         code = f"import sys; sys.path.insert(0, {root!r}); from numod.export.worker import main; main(*sys.argv[1:])"
-        command = [sys.executable, "-c", code, str(self.home), json.dumps(dataclasses.asdict(row.machine)), kernel]
+        machine, packed = json.dumps(dataclasses.asdict(row.machine)), row.name if self.packed else ""
+        command = [sys.executable, "-c", code, str(self.home), machine, kernel, packed]
         done = subprocess.run(
             command, capture_output=True, env={**os.environ, "PYTHONHASHSEED": "0", "NUMOD_CACHE_DIR": ""}
         )
@@ -116,7 +124,7 @@ class Part:
 class Job:
     """All entry points and their shared interface. `home`: the folder from which workers read.
 
-    `packs`: whether weights of bytes are packed ahead, in the format of this processor, for which all targets are.
+    `packs`: whether weights of bytes are packed ahead, for each target in the format of its kernels.
     """
 
     def __init__(
@@ -131,7 +139,7 @@ class Job:
         self.stream = _signed(default_generator._seed), default_generator._offset
         names = shared_names(programs)
         self.parts = [
-            Part(home / f"part{k}", entry, exported, names[entry], self.stream, packs and exported.dynamic is None)
+            Part(home / f"part{k}", entry, exported, names[entry], self.stream, packs)
             for k, (entry, exported) in enumerate(programs.items())
         ]
         self.weights: dict[str, Tensor] = {}
@@ -159,6 +167,12 @@ class Job:
         several = [self.interface] if self.parts[0].entry else []
         interfaces = [*(part.interface for part in self.parts), *several]
         return [f"{interface.name}_{function}" for interface in interfaces for function in interface.functions]
+
+    def pack(self, row: Target) -> None:
+        """Pack weights of bytes for a target, or for each of its levels. Kernels that do so run in this process."""
+        for part in self.parts:
+            for machine_row in [targets.target(level) for level in row.levels] or [row]:
+                part.pack(machine_row)
 
     def compile(self, row: Target) -> tuple[list[Arena], bytes]:
         """(each part's arena on a target, the object file)."""

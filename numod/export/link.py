@@ -48,14 +48,16 @@ def main_function(
     order: Sequence[str],
     stream: Stream | None = None,
     apart: bool = False,
+    packed: int = 0,
 ) -> Main:
     """The function that runs the calls.
 
     `places`: byte offsets of buffers; `names`: the argument to which a buffer's offset is relative; `order`: the
     arguments. `apart`: hide from LLVM which kernels access the same memory, as `numod.compile` does, so that both round
-    alike. The function returns 0 or the number of a failed check.
+    alike. `packed`: bytes of packed weights before the constant array. The function returns 0 or the number of a failed
+    check.
     """
-    return MainLinker(places, names, stream, apart).main(calls, order)
+    return MainLinker(places, names, stream, apart, packed).main(calls, order)
 
 
 class MainLinker(Linker):
@@ -63,9 +65,11 @@ class MainLinker(Linker):
 
     first = 0
 
-    def __init__(self, places: dict[Buffer, int], names: dict[Buffer, str], stream: Stream | None, apart: bool) -> None:
+    def __init__(
+        self, places: dict[Buffer, int], names: dict[Buffer, str], stream: Stream | None, apart: bool, packed: int
+    ) -> None:
         super().__init__(places, (), dynamic=False)
-        self.names, self.stream, self.apart = names, stream, apart
+        self.names, self.stream, self.apart, self.packed = names, stream, apart, packed
         self.bases: dict[
             object, str
         ] = {}  # names of the current call's address variables, by the memory that they point to
@@ -73,12 +77,18 @@ class MainLinker(Linker):
     def main(self, calls: Sequence[Call | CheckCall], order: Sequence[str]) -> Main:
         """The main function with arguments in this `order`."""
         lines = self._lines(calls)
-        head = f"    table = view_int64(constant_address(), {len(self.slots)})\n" if self.slots else ""
+        head = self.constants(len(self.slots))
         if self.stream is not None:
             head += f"    stream = view_int64(weights + {self.stream.offset}, 2)\n"
         lines += self._advance()
         kernels = [call.kernel for call in calls if isinstance(call, Call)]
         return self.written(self._text(order, head, lines), order, self.slots, kernels)
+
+    def constants(self, numbers: int) -> str:
+        """The lines that assign `constants`, the address of packed weights, and `table`, the numbers behind them."""
+        lines = "    constants = constant_address()\n" if self.packed else ""
+        table = f"    table = view_int64(constant_address() + {self.packed}, {numbers})\n"
+        return lines + table if numbers else lines
 
     def written(self, text: str, order: Sequence[str], table: Sequence[int], kernels: Sequence[Unbuilt]) -> Main:
         """The main function with this text, which calls the kernels."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING
@@ -20,7 +20,7 @@ from ..graph.ir.program import Program, Value
 from ..graph.backend.section import is_linked
 from ..kernel import build
 from .entry import Data, Entry
-from .interface import STREAM, Arena, Interface
+from .interface import PACKED_ALIGNMENT, STREAM, Arena, Interface, aligned
 from .link import Stream, main_function
 from .outputs import outputs_of
 
@@ -30,12 +30,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Planned:
-    """A lowered program whose output buffers are passed in by the caller."""
+    """A lowered program whose output buffers are passed in by the caller.
+
+    `packed`: weights in the form of one processor's kernels, which are constants of its code.
+    """
 
     program: Program
     lowered: Lowered
     outputs: tuple[Buffer, ...]
     stream: Buffer | None  # seed and offset of random numbers
+    packed: tuple[Tensor, ...] = ()
 
     @property
     def draws(self) -> dict[int, int]:
@@ -61,6 +65,26 @@ class Planned:
 
     @property
     def held_buffers(self) -> list[Buffer]:
+        """The buffers of held tensors in the block of weights."""
+        packed = self.packed_buffers
+        buffers = [buffer for buffer in self._used_buffers if buffer not in packed]
+        return buffers if self.stream is None else [*buffers, self.stream]
+
+    @property
+    def packed_buffers(self) -> dict[Buffer, int]:
+        """The buffers of packed weights, with their offsets among the constants of the code."""
+        offsets, end = {}, 0
+        for weight in self.packed:
+            offsets[id(weight._storage)] = end
+            end += aligned(weight.numel() * weight.element_size(), PACKED_ALIGNMENT)
+        return {
+            buffer: offsets[id(buffer.tensor._storage)]
+            for buffer in self._used_buffers
+            if id(buffer.tensor._storage) in offsets
+        }
+
+    @property
+    def _used_buffers(self) -> list[Buffer]:
         """The buffers of held tensors that the program's calls use."""
         spans = [call.span for call in self.lowered.calls if isinstance(call, CheckCall)]
         spans += [
@@ -70,10 +94,9 @@ class Planned:
             for part in call.arguments
             if hasattr(part, "buffer")
         ]
-        buffers = [
+        return [
             buffer_used for buffer_used in dict.fromkeys(span.buffer for span in spans) if buffer_used.kind == "held"
         ]
-        return buffers if self.stream is None else [*buffers, self.stream]
 
     @property
     def checks(self) -> list[str]:
@@ -87,15 +110,15 @@ class Planned:
         return work(self.program)[0]
 
 
-def planned(program: Program, stream: tuple[int, int] = (0, 0)) -> Planned:
+def planned(program: Program, stream: tuple[int, int] = (0, 0), packed: Sequence[Tensor] = ()) -> Planned:
     """The program, optimised and lowered for the machine of `target.compile_for`.
 
-    `stream`: seed and offset of its first draw.
+    `stream`: seed and offset of its first draw. `packed`: see `Planned`.
     """
-    return planned_as_it_is(optimise(program)[0], stream)
+    return planned_as_it_is(optimise(program)[0], stream, packed)
 
 
-def planned_as_it_is(program: Program, stream: tuple[int, int] = (0, 0)) -> Planned:
+def planned_as_it_is(program: Program, stream: tuple[int, int] = (0, 0), packed: Sequence[Tensor] = ()) -> Planned:
     """As `planned`, for a program that is optimised."""
     lowered = lower(program)
     lowered.calls = schedule.checks_first(lowered.calls, program.shared)
@@ -106,7 +129,7 @@ def planned_as_it_is(program: Program, stream: tuple[int, int] = (0, 0)) -> Plan
             raise RuntimeError(f"aot_compile: output %{value.number} does not have separate memory")
         span.buffer.kind = "result"
         outputs.append(span.buffer)
-    return Planned(program, lowered, tuple(outputs), _stream(*stream) if lowered.sources else None)
+    return Planned(program, lowered, tuple(outputs), _stream(*stream) if lowered.sources else None, tuple(packed))
 
 
 def _stream(seed: int, offset: int) -> Buffer:
@@ -141,13 +164,13 @@ def _whole(tensor: Tensor) -> Tensor:
 
 
 def offsets_of(plan: Planned, interface: Interface, weights: dict[str, Tensor]) -> dict[Buffer, int]:
-    """The offset of each held buffer in the block of weights."""
+    """The offset of each held buffer, in the block of weights or among the constants."""
     offsets = {weight.name: weight.offset for weight in interface.weights}
     places = {id(weight._storage): offsets[name] for name, weight in weights.items()}
     return {
         buffer: offsets[STREAM] if buffer is plan.stream else places[id(buffer.tensor._storage)]
         for buffer in plan.held_buffers
-    }
+    } | plan.packed_buffers
 
 
 @dataclass(frozen=True)
@@ -185,15 +208,17 @@ def compiled(
     def offsets(plan: Planned) -> dict[Buffer, int]:
         return offsets_of(plan, interface, weights)
 
+    packed = b"".join(_padded(_bytes(weight)) for weight in plan.packed)
     if variants is None:
         places, fixed = memory_plan.plan(plan.lowered, alignment=machine.alignment)
         arena, weight_offsets = Arena(fixed), offsets(plan)
         stream = None if plan.stream is None else Stream(weight_offsets[plan.stream], plan.draws, plan.drawn)
         main = main_function(
-            plan.lowered.calls, places | weight_offsets, _names(plan, places), arguments, stream, apart
+            plan.lowered.calls, places | weight_offsets, _names(plan, places), arguments, stream, apart, len(packed)
         )
     else:
-        arena, main = Arena(variants.fixed, variants.unit), variants.main(_names, offsets, arguments, apart)
+        arena = Arena(variants.fixed, variants.unit)
+        main = variants.main(_names, offsets, arguments, apart, len(packed))
     function = build.function(Device("cpu").backend, f"numod_{interface.name}", main.text)
     # programs that are not linked run kernel by kernel in Python, with kernels for any size: equal rounding needs these
     alone = variants is None and (size or is_linked(plan.lowered.calls))
@@ -205,7 +230,7 @@ def compiled(
         interface,
         machine,
         arena,
-        Data(block, main.table, data.inputs, data.outputs, data.scales, data.abi, data.header),
+        Data(block, main.table, data.inputs, data.outputs, data.scales, data.abi, data.header, packed),
         sections=machine.is_elf,
     )
     if kernel:
@@ -216,6 +241,7 @@ def compiled(
 def _names(plan: Planned, places: Iterable[Buffer]) -> dict[Buffer, str]:
     """The name of the argument that contains each buffer."""
     names = dict.fromkeys(places, "arena") | dict.fromkeys(plan.held_buffers, "weights")
+    names |= dict.fromkeys(plan.packed_buffers, "constants")
     names |= {output: f"output{k}" for k, output in enumerate(plan.outputs)}
     return names | {input: f"input{input.number}" for input in _inputs(plan.lowered)}
 
@@ -224,6 +250,10 @@ def _inputs(lowered: Lowered) -> list[Buffer]:
     return [
         buffer for buffer in dict.fromkeys(span.buffer for span in lowered.places.values()) if buffer.kind == "input"
     ]
+
+
+def _padded(data: bytes) -> bytes:
+    return data.ljust(aligned(len(data), PACKED_ALIGNMENT), b"\0")
 
 
 def _bytes(tensor: Tensor) -> bytes:

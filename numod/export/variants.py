@@ -13,10 +13,13 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
+from ..core.tensor import Tensor
 from ..graph.backend import memory_plan
 from ..graph.backend.link import _plain
 from ..graph.backend.lower import Buffer, Call, Integer, Loaded, Number, Span, CheckCall
+from ..graph.ir.program import Program
 from ..graph.ir.repetition import key_of_call
+from ..graph.passes.freezing import with_packed_bytes
 from . import polynomial
 from .between import optimised
 from .link import MainLinker, Main, Stream
@@ -103,14 +106,22 @@ class Variant:
 class Variants:
     """The variants of a program, and the table that they read."""
 
-    def __init__(self, dynamic: Dynamic, stream: tuple[int, int], alignment: int) -> None:
+    def __init__(
+        self, dynamic: Dynamic, stream: tuple[int, int], alignment: int, packed: Sequence[Tensor] | None = None
+    ) -> None:
+        """`packed`: packed weights of bytes, if there are any."""
         self.dynamic, self.points, self.alignment = dynamic, dynamic.points(), alignment
         self.names = [f"size{k}" for k in range(len(dynamic.symbols))]  # in the generated source
-        self.known = {id(tensor._storage) for tensor in dynamic.tensors.values()}
+        self.known = {id(tensor._storage) for tensor in (*dynamic.tensors.values(), *(packed or ()))}
         self.columns: dict[tuple, int] = {}
         groups: dict[Hashable, list[tuple[int, Planned]]] = {}
-        for row, program in enumerate(optimised(dynamic.program, self.points)):
-            plan = planned_as_it_is(program, stream)
+
+        def program_for(point: tuple[int, ...]) -> Program:
+            program = dynamic.program(point)
+            return program if packed is None else with_packed_bytes(program, packed)[0]
+
+        for row, program in enumerate(optimised(program_for, self.points)):
+            plan = planned_as_it_is(program, stream, packed or ())
             groups.setdefault(self._key(plan), []).append((row, plan))
         self.variants = [self._merged(members) for members in groups.values()]
         if len(self.variants) > 1:  # a table column with each size's variant number
@@ -258,10 +269,10 @@ class Variants:
 
     # ---- text
 
-    def main(self, names: dict[Buffer, str], offsets: Any, order: Sequence[str], apart: bool) -> Main:
-        """The function that selects and runs the variant for its size arguments."""
-        linker = _Linker(apart)
-        lines = [f"    table = view_int64(constant_address(), {len(self.table)})"] if self.columns else []
+    def main(self, names: dict[Buffer, str], offsets: Any, order: Sequence[str], apart: bool, packed: int) -> Main:
+        """The function that selects and runs the variant for its size arguments. `packed`: see `main_function`."""
+        linker = _Linker(apart, packed)
+        lines = linker.constants(len(self.table)).splitlines()
         if self.columns:
             lines.append(f"    row = {self._row()}")
         for number, variant in enumerate(self.variants):
@@ -282,8 +293,8 @@ class Variants:
 class _Linker(MainLinker):
     """Writes calls with expressions of the sizes."""
 
-    def __init__(self, apart: bool) -> None:
-        super().__init__({}, {}, None, apart)
+    def __init__(self, apart: bool, packed: int) -> None:
+        super().__init__({}, {}, None, apart, packed)
 
     def body(self, variant: Variant, names: dict[Buffer, str], offsets: dict[Buffer, int]) -> list[str]:
         """The calls of a variant, unrolled: their integers differ too much for loops."""

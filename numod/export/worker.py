@@ -1,7 +1,7 @@
 """The worker process that compiles a program for one target.
 
 Kernel sources and caches are specific to one machine, so each target has its own process. It reads a folder with
-`program`, `job.json`, the samples and packed weights, and writes a line of JSON and the object file to its standard
+`program`, `job.json`, samples and packed weights, and writes a line of JSON and the object file to its standard
 output.
 """
 
@@ -24,8 +24,11 @@ from .interface import Interface, Port, Size, Weight
 from .program import load
 
 
-def main(folder: str, machine: str, kernel: str = "") -> None:
-    """Compile the folder's program for `machine` (JSON). `kernel`: the function's name, if it is one of several."""
+def main(folder: str, machine: str, kernel: str = "", packed: str = "") -> None:
+    """Compile the folder's program for `machine` (JSON).
+
+    `kernel`: the function's name, if it is one of several. `packed`: where the packed weights are, if there are any.
+    """
     home, machine = Path(folder), Machine(**json.loads(machine))
     target.compile_for(machine)
     from ..graph.passes.freezing import with_packed_bytes
@@ -35,13 +38,12 @@ def main(folder: str, machine: str, kernel: str = "") -> None:
     job = json.loads((home / "job.json").read_text())
     interface = interface_of(job["interface"])
     exported = load(home / "program")
-    program = exported.program
-    if job["packed"]:
-        packed = [np.frombuffer((home / f"packed{k}").read_bytes(), np.int32) for k in range(job["packed"])]
-        program, _ = with_packed_bytes(program, [tensor(words) for words in packed])
-    plan = planned(program, job["stream"])
-    dynamic = exported.dynamic
-    variants = None if dynamic is None else Variants(dynamic, job["stream"], machine.alignment)
+    program, dynamic, words = exported.program, exported.dynamic, None
+    if packed:
+        words = [tensor(np.fromfile(home / packed / str(k), np.int32)) for k in range(job["packed"])]
+        program, _ = with_packed_bytes(program, words)
+    plan = planned(program, job["stream"], words or ())
+    variants = None if dynamic is None else Variants(dynamic, job["stream"], machine.alignment, words)
     weights = weights_of(plan, {Value(int(number)): name for number, name in job["names"].items()}, job["constants"])
     samples = [
         [(home / f"{kind}{k}").read_bytes() for k in range(len(ports))]

@@ -25,6 +25,7 @@ from threading import Lock
 
 from .. import dtypes
 from ..device import Layout
+from ..device.target import Machine
 from ..kernel.any_size import for_all_sizes
 from ..kernel.expression import parameter_names
 from ..weak_values import WeakValues
@@ -277,6 +278,10 @@ class Op:
     def prepack(self, arguments: tuple, attributes: tuple) -> Packing | None:
         """How to pack an input that is constant across calls; None if that gains nothing."""
         return None
+
+    def attributes_for(self, machine: Machine, weight: Layout, attributes: tuple) -> tuple:
+        """The attributes of an op that packs a weight here as kernels of another machine read it."""
+        raise NotImplementedError(f"{self.name}: packed weights of {machine.processor} cannot be computed here")
 
     def plan(self, arguments: list, attributes: tuple, into: tuple = (), over: tuple = ()) -> Plan:
         """Prepare and complete a plan."""

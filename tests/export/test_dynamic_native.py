@@ -227,7 +227,7 @@ def test_a_quantized_network_has_its_offsets_in_the_code(tmp_path: Path) -> None
         program = export(converted, (x,), dynamic_shapes=shapes)
         assert not sums_of_weights(program.with_byte_constants()) and sums_of_weights(program)
         artifact = aot_compile(program, tmp_path / str(len(sizes)))
-        assert is_packed(artifact) == (shapes is None)
+        assert is_packed(artifact)
         net = load_native(artifact.folder)
         for size in sizes:
             images = torch.randn(size, 3, 8, 8)
@@ -235,7 +235,7 @@ def test_a_quantized_network_has_its_offsets_in_the_code(tmp_path: Path) -> None
 
 
 def is_packed(artifact: Artifact) -> bool:
-    """Whether no weight of the code is of single bytes."""
+    """Whether the block of weights has none of single bytes: packed ones are constants of the code."""
     weights = json.loads((artifact.folder / "net.json").read_text())["weights"]
     return "int8" not in {weight["dtype"] for weight in weights}
 
@@ -250,12 +250,32 @@ def test_a_dynamic_layer_has_its_packed_weights_in_the_code(batch: int, tmp_path
         ("speed", {}, True),
         ("size", {"optimize": "size"}, False),
         ("file", {"weights": "file"}, False),
-        ("levels", {"targets": ("native", "x86-64")}, False),
+        ("levels", {"targets": ("native", "x86-64")}, True),
+        ("bare", {"targets": ("native", "cortex-m4")}, False),
     ):
         artifact = aot_compile(program, tmp_path / name, **options)
         assert is_packed(artifact) == packed
         if name != "file":
             np.testing.assert_array_equal(load_native(artifact.folder).run(x.numpy()), converted(x).numpy())
+
+
+@pytest.mark.parametrize("target", ["x86-64-v2", "x86-64-v3", "x86-64"])
+def test_weights_are_packed_for_each_target(target: str, tmp_path: Path) -> None:
+    """Also for several sizes and entry points: as many columns as fill no panel, one panel and several."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(33, 70), nn.ReLU(), nn.Linear(70, 16), nn.ReLU(), nn.Linear(16, 5)).eval()
+    converted, x = quantization.quantize_dynamic(model, {nn.Linear}), torch.randn(2, 33)
+    programs = {
+        "all": export(converted, (x,), dynamic_shapes=({0: Dim("batch", max=3)},)), "first": export(converted[:2], (x,))
+    }  # fmt: skip
+    artifact = aot_compile(programs, tmp_path, targets=(target,))
+    assert is_packed(artifact)
+    net = load_native(tmp_path, target=target)
+    for batch in (1, 2, 3):
+        x = torch.randn(batch, 33)
+        np.testing.assert_allclose(net.all(x.numpy()), converted(x).numpy(), rtol=1e-5, atol=1e-6)
+    x = torch.randn(2, 33)
+    np.testing.assert_allclose(net.first(x.numpy()), converted[:2](x).numpy(), rtol=1e-5, atol=1e-6)
 
 
 def sums_of_weights(program: ExportedProgram) -> list[str]:

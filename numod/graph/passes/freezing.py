@@ -11,12 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import replace
 from threading import Lock
 
 from ... import dtypes
 from ...autograd import inference_mode, no_grad
 from ...core.derived import lent_bytes, settle
 from ...core.tensor import DataVersionCounter, Tensor
+from ...device.target import Machine
 from ...ops import table
 from ...ops.convolution.convolution import convolution
 from ...ops.matmul.matmul import linear
@@ -29,7 +31,7 @@ from .pipeline import simplified
 from .sparsity import sparse_packing
 from .simplify import exactly, without_dead
 
-_Allowed = Callable[[Step, Packing], bool]  # whether a step's weight is packed in this way
+_Choice = Callable[[Step, Packing], Packing | None]  # how a step's weight is packed, if it is
 
 
 class Frozen:
@@ -158,26 +160,42 @@ def _multiplies_bytes(program: Program, step: Step | Check) -> bool:
 
 def with_transformed_weights(program: Program) -> Program:
     """The program with held weights packed, where every processor would pack them, in the same format."""
-    return _packed_ahead(
-        program, lambda step, packing: packing.portable and step.inputs[packing.position] in program.held
-    )[0]
+
+    def choice(step: Step, packing: Packing) -> Packing | None:
+        return packing if packing.portable and step.inputs[packing.position] in program.held else None
+
+    return _packed_ahead(program, choice)[0]
 
 
-def with_packed_bytes(program: Program, known: Sequence[Tensor] | None = None) -> tuple[Program, list[Tensor]]:
-    """(the program whose products read packed weights of bytes, the packed weights, in this processor's format).
+def with_packed_bytes(
+    program: Program, known: Sequence[Tensor] | None = None, machine: Machine | None = None
+) -> tuple[Program, list[Tensor]]:
+    """(the program whose products read packed weights of bytes, the packed weights).
 
-    `known`: the packed weights, if another process with the same format computed them.
+    `known`: the packed weights, if another process computed them for this one. `machine`: a processor for whose kernels
+    the weights are packed; by default this process's.
     """
-    return _packed_ahead(program, lambda step, packing: _multiplies_bytes(program, step), known)
+
+    def choice(step: Step, packing: Packing) -> Packing | None:
+        if not _multiplies_bytes(program, step):
+            return None
+        if machine is None:
+            return packing
+        weight = program.layouts[step.inputs[packing.position]]
+        return replace(packing, attributes=packing.op.attributes_for(machine, weight, packing.attributes))
+
+    return _packed_ahead(program, choice, known)
 
 
 def _packed_ahead(
-    program: Program, allowed: _Allowed, known: Sequence[Tensor] | None = None
+    program: Program, choice: _Choice, known: Sequence[Tensor] | None = None
 ) -> tuple[Program, list[Tensor]]:
-    """(the program with packed weights instead of those of the allowed steps, these packed weights)."""
-    packed, values = _with_packed_weights(program, False, allowed)
+    """(the program with packed weights instead of those of the chosen steps, these packed weights)."""
+    packed, values = _with_packed_weights(program, False, choice)
     constants, order = _constants(packed), sorted(values, key=lambda value: value.number)
     tensors = [_frozen_value(packed, value, constants).tensor for value in order] if known is None else [*known]
+    if [tensor.shape for tensor in tensors] != [packed.layouts[value].shape for value in order]:
+        raise RuntimeError("packed weights do not have the format that this processor's kernels read")
     result = copied(packed, [step for step in packed.steps if values.isdisjoint(getattr(step, "results", ()))])
     result.held = {**program.held, **dict(zip(order, tensors, strict=True))}
     return result, tensors
@@ -242,12 +260,12 @@ def _costs_nothing(step: Step) -> bool:
 
 
 def _with_packed_weights(
-    program: Program, sparsity: bool, allowed: _Allowed | None = None, variable: Container[Value] = ()
+    program: Program, sparsity: bool, choice: _Choice | None = None, variable: Container[Value] = ()
 ) -> tuple[Program, set[Value]]:
     """(the program with separate steps that pack weights, for products whose kernels read packed weights; the results
     of these steps).
 
-    `allowed`: whether a step's weight is packed in this way; None for all.
+    `choice`: which of these weights are packed, and how; None for all.
     """
     constants, program = _constants(program, variable), copied(program, program.steps)
     packed: dict[tuple, Value] = {}
@@ -258,8 +276,8 @@ def _with_packed_weights(
             if is_pure(step) and not _is_constant(step, constants)
             else None
         )
-        if packing is not None and allowed is not None and not allowed(step, packing):
-            packing = None
+        if packing is not None and choice is not None:
+            packing = choice(step, packing)
         if packing is not None and step.inputs[packing.position] in constants:
             key = packing.op, packing.attributes, step.inputs[packing.position]
             if key not in packed:

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...device import target
-from .vectors import Writer, host, primitive
+from .vectors import Registers, Writer, host, primitive, registers
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,11 @@ def shape(columns: int | None = None) -> Shape:
     That has 64 columns with AVX-512, a usual number of filters. A narrower one has more rows. A product of words needs
     registers besides those of a product of floats, so AVX2's tile has two vectors, not the three of `tiles`.
     """
-    registers = host()
+    return shape_of(host(), columns)
+
+
+def shape_of(registers: Registers, columns: int | None) -> Shape:
+    """The tile of a processor with these registers."""
     lanes, rows = registers.width // 4, registers.rows
     row_counts = {64: (8, 8, 8, 6), 32: (2 * rows, rows)}.get(registers.width, (2 * rows, rows * 5 // 4, rows))
     vectors = len(row_counts) if columns is None else max(1, min(len(row_counts), -(-columns // lanes)))
@@ -88,7 +92,18 @@ def products_of(names: list[str], width: int, compact: bool = False) -> str:
 
 def group(compact: bool = False) -> int:
     """Numbers in a word on this processor."""
-    return 2 if products(compact) == PAIRS else 4
+    return _group_of(products(compact))
+
+
+def _group_of(kind: str) -> int:
+    return 2 if kind == PAIRS else 4
+
+
+def packed_format(columns: int, machine: target.Machine, compact: bool = False) -> tuple[int, int]:
+    """(numbers in a word, columns in a panel) of a packed matrix of so many columns, for another machine."""
+    names = machine.features.split(",")
+    vectors = registers(names, machine.triple)
+    return _group_of(products_of(names, vectors.width, compact)), shape_of(vectors, columns).panel
 
 
 def number_type(compact: bool = False) -> np.dtype:
@@ -96,9 +111,9 @@ def number_type(compact: bool = False) -> np.dtype:
     return np.dtype("uint8" if group(compact) == 4 else "int16")
 
 
-def number_mask(compact: bool = False) -> int:
-    """The bits of a word's first number."""
-    return (1 << 32 // group(compact)) - 1
+def number_mask(numbers: int) -> int:
+    """The bits of the first number of a word of so many."""
+    return (1 << 32 // numbers) - 1
 
 
 @functools.cache

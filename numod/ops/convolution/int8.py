@@ -24,7 +24,7 @@ from ...kernel.registers.primitives.integers import byte_few_rows, byte_rows, de
 from ...kernel.scalar import shared_scalar
 from ...kernel.specialize import specialized
 from ..op import Op, Packing, Plan, single_device
-from ..matmul.int8_linear import tile_shape
+from ..matmul.int8_linear import packed_format, tile_shape
 from ..packed_weights import with_packed_weight
 
 _CACHE = 1 << 15  # bytes of patches that a worker multiplies at a time
@@ -372,7 +372,8 @@ class ByteConvolution(Op):
         if _is_depthwise(x, weight, groups):
             return Plan(out, _depthwise(x, out, sizes, weight))
         run, parts = _tiled(self.name, x, out, sizes, weight, self.packs_weight)
-        pack = _packer(weight, groups, packs_weight=True) if self.packs_weight else None
+        form = packed_format(weight.shape[0] // groups, packs_weight=True)
+        pack = _packer(weight, groups, form) if self.packs_weight else None
         return Plan(out, with_packed_weight(run, parts, x.device, pack))
 
     def prepack(self, arguments: tuple, attributes: tuple) -> Packing | None:
@@ -395,15 +396,25 @@ class PackedByteConvolution(ByteConvolution):
 
 
 class PackByteFilters(Op):
-    """Pack filters (O, KH, KW, C / groups) of int8 in panels for `byte_convolution`. CPU only."""
+    """Pack filters (O, KH, KW, C / groups) of int8 in panels for `byte_convolution`. CPU only.
+
+    The attributes after `groups` are those of `byte_tiles.packed_format` for another processor; none for this one.
+    """
 
     inputs, attributes = ("weight",), ("groups",)
     differentiable = portable = False
 
     def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
-        (weight,), (groups,) = arguments, attributes
-        run, sizes, count = _packer(weight, groups, packs_weight=False)
+        (weight,), (groups, *form) = arguments, attributes
+        run, sizes, count = _packer(
+            weight, groups, form or packed_format(weight.shape[0] // groups, packs_weight=False)
+        )
         return Plan(layout((count,), dtypes.int32, weight.device), run, sizes)
+
+    def attributes_for(self, machine: target.Machine, weight: Layout, attributes: tuple) -> tuple:
+        """See `Op.attributes_for`."""
+        groups = attributes[0]
+        return groups, *byte_tiles.packed_format(weight.shape[0] // groups, machine)
 
 
 def _is_depthwise(x: Layout, weight: Layout, groups: int) -> bool:
@@ -414,11 +425,10 @@ def _padded_filters(weight: Layout, groups: int, panel: int) -> int:
     return -(-weight.shape[0] // groups // panel) * panel * groups
 
 
-def _packer(weight: Layout, groups: int, packs_weight: bool) -> tuple:
-    """The launcher of `pack_filters`, its numbers, and the words that it fills."""
-    group, (filters, taps_y, taps_x, depth) = byte_tiles.group(), weight.shape
-    panel = tile_shape(filters // groups, packs_weight).panel
-    constants = {"GROUP": group, "MASK": byte_tiles.number_mask(), "PANEL": panel}
+def _packer(weight: Layout, groups: int, form: tuple[int, int]) -> tuple:
+    """The launcher of `pack_filters`, its numbers, and the words that it fills, in a `packed_format`."""
+    (group, panel), (filters, taps_y, taps_x, depth) = form, weight.shape
+    constants = {"GROUP": group, "MASK": byte_tiles.number_mask(group), "PANEL": panel}
     signature = bind.signature("int8", "int32", numbers=4)
     source = specialized(pack_filters, **constants)
     run = bind.launcher(weight.device, "pack_byte_filters", source, signature, dtypes.float32, weight.size // 4)
@@ -496,7 +506,7 @@ def _tiled(name: str, x: Layout, out: Layout, sizes: tuple, weight: Layout, pack
             run_direct(*arrays, *sizes, min(threads.get_num_threads(), images * out.shape[1]))
 
         return launch_direct, lambda: ((padded_size, part), *added_and_scales)
-    constants |= {"MASK": byte_tiles.number_mask()}
+    constants |= {"MASK": byte_tiles.number_mask(group)}
     constants |= {"FLIP": 0x80808080 if flipped else 0, "OFFSET": 128 if flipped else 0}
     word = np.dtype("uint32")
     source = specialized(patch_convolution, **constants)

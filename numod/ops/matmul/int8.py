@@ -142,7 +142,7 @@ def _tiled(a: Layout, out: Layout, sizes: tuple) -> object:
         "PANEL": panel,
         "GROUP": group,
         "BITS": 32 // group,
-        "MASK": byte_tiles.number_mask(),
+        "MASK": byte_tiles.number_mask(group),
     }
     constants |= {"FLIP": 0x80808080 if flipped else 0, "OFFSET": 128 if flipped else 0}
     source = specialized(tiled_product, **constants)

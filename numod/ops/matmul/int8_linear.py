@@ -198,15 +198,21 @@ def dynamic_tiles(
 class PackBytes(Op):
     """Pack a weight (n, k) of int8 in panels for `byte_linear` and `dynamic_linear`. CPU only.
 
-    `compact` is that of the words, as in `kernel.registers.byte_tiles`.
+    `compact` is that of the words, as in `kernel.registers.byte_tiles`. The attributes after it are those of
+    `byte_tiles.packed_format` for another processor; none for this one.
     """
 
     inputs, attributes, differentiable, portable = ("weight",), ("compact",), False, False
 
     def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
-        (weight,), (compact,) = arguments, attributes
-        run, sizes, count = packer(weight, compact, packs_weight=False)
+        (weight,), (compact, *form) = arguments, attributes
+        run, sizes, count = packer(weight, form or packed_format(weight.shape[0], compact, packs_weight=False))
         return Plan(layout((count,), dtypes.int32, weight.device), run, sizes)
+
+    def attributes_for(self, machine: target.Machine, weight: Layout, attributes: tuple) -> tuple:
+        """See `Op.attributes_for`."""
+        compact = attributes[0]
+        return compact, *byte_tiles.packed_format(weight.shape[0], machine, compact)
 
 
 pack_bytes = PackBytes("pack_bytes")
@@ -220,11 +226,16 @@ def tile_shape(columns: int, packs_weight: bool) -> byte_tiles.Shape:
     return byte_tiles.shape(None if packs_weight and for_all_sizes.get() else columns)
 
 
-def packer(weight: Layout, compact: bool, packs_weight: bool = True) -> tuple:
-    """The launcher of `pack_bytes`, its numbers, and the words that it fills."""
-    (columns, inner), panel = weight.shape, tile_shape(weight.shape[0], packs_weight).panel
-    group = byte_tiles.group(compact)
-    constants = {"GROUP": group, "MASK": byte_tiles.number_mask(compact), "PANEL": panel}
+def packed_format(columns: int, compact: bool = False, packs_weight: bool = True) -> tuple[int, int]:
+    """(numbers in a word, columns in a panel) on this processor. See `tile_shape`."""
+    return byte_tiles.group(compact), tile_shape(columns, packs_weight).panel
+
+
+def packer(weight: Layout, form: tuple[int, int]) -> tuple:
+    """The launcher of `pack_bytes`, its numbers, and the words that it fills, in a `packed_format`."""
+    columns, inner = weight.shape
+    group, panel = form
+    constants = {"GROUP": group, "MASK": byte_tiles.number_mask(group), "PANEL": panel}
     signature, work = bind.signature("int8", "int32", numbers=2), max(weight.size, 1) // 4
     run = bind.launcher(
         weight.device, "pack_bytes", specialized(pack_panels, **constants), signature, dtypes.float32, work
@@ -256,7 +267,7 @@ class _ByteLayer(Op):
     def planned(self, x: Layout, weight: Layout, out: Layout, attributes: tuple) -> Plan:
         """The plan of a result that is not empty."""
         run, scratch = self.tiles(x, weight, out, attributes)
-        pack = packer(weight, self.compact) if self.packs_weight else None
+        pack = packer(weight, packed_format(weight.shape[0], self.compact)) if self.packs_weight else None
         return Plan(out, with_packed_weight(run, lambda: scratch, x.device, pack))
 
     def tiles(self, x: Layout, weight: Layout, out: Layout, attributes: tuple) -> tuple:

@@ -21,6 +21,7 @@ from ..matmul.int8_linear import (
     nearest_integer,
     ordered,
     pack_bytes,
+    packed_format,
     packer,
     tile_shape,
     usable_scale,
@@ -175,7 +176,7 @@ class DynamicLayer(Op):
         def launch(*arrays: object) -> None:
             run(*arrays, *numbers)
 
-        pack = None if self.packed else packer(weight, compact=True)
+        pack = None if self.packed else packer(weight, packed_format(wide, compact=True))
         return Plan(results, with_packed_weight(launch, lambda: parts, device, pack, len(results)))
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
 import numod
 from numod.core.apply import apply
+from numod.device import target
+from numod.kernel.registers import byte_tiles
 from numod.ops.matmul import int8_linear
 
 SHAPES = [(1, 5, 3), (2, 4, 64), (7, 33, 70), (1, 256, 130), (40, 101, 64), (3, 0, 4), (0, 4, 4)]
@@ -124,3 +128,24 @@ def test_calls_that_do_not_fit_are_refused_in_programs():
     with pytest.raises(ValueError, match="must be integers of"):
         contract.check(STATIC[0], parts, (0, -1, 255))
     contract.check(STATIC[0], parts, (0, 0, 255))
+
+
+@pytest.mark.parametrize("form", [(4, 16), (4, 64), (2, 4), (2, 24)])
+@pytest.mark.parametrize("shape", [(5, 3), (64, 33), (70, 8)])
+def test_weights_are_packed_for_other_processors(form, shape):
+    """Panels of so many columns, of words with so many bytes or 16-bit numbers, then the sums of the rows."""
+    group, panel = form
+    columns, inner = shape
+    weight = np.random.default_rng(0).integers(-128, 127, shape, "int8", endpoint=True)
+    padded = np.zeros((-(-columns // panel) * panel, -(-inner // group) * group), {4: "int8", 2: "int16"}[group])
+    padded[:columns, :inner] = weight
+    words = padded.view("int32").reshape(-1, panel, padded.shape[1] // group).swapaxes(1, 2)
+    packed = apply(int8_linear.pack_bytes, (numod.from_numpy(weight),), (False, *form)).numpy()
+    np.testing.assert_array_equal(packed, [*words.flatten(), *padded.sum(1, dtype="int32")])
+
+
+def test_the_format_of_this_processor_follows_from_its_features():
+    machine = target.Machine(target.triple(), target.processor(), target.features())
+    for columns, compact in itertools.product((1, 10, 16, 17, 48, 64, 1000), (False, True)):
+        expected = int8_linear.packed_format(columns, compact, packs_weight=False)
+        assert byte_tiles.packed_format(columns, machine, compact) == expected
