@@ -9,6 +9,7 @@ import pkgutil
 import types
 import warnings
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import numod
@@ -23,6 +24,11 @@ FOREIGN = {
 NOT_IMPORTED = {"numod.__main__", "numod.examples"}  # they run when they are imported
 
 
+def _nodes(path: Path) -> list[ast.AST]:
+    """All nodes of a file's syntax tree, the module first."""
+    return list(ast.walk(ast.parse(path.read_text())))
+
+
 def _modules() -> Iterator[types.ModuleType]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -34,21 +40,21 @@ def _modules() -> Iterator[types.ModuleType]:
                     continue
 
 
-def _bound_in_functions(tree: ast.Module) -> set[str]:
+def _bound_in_functions(nodes: list[ast.AST]) -> set[str]:
     """Names that mean something else somewhere in the module: arguments, variables and inner functions."""
-    names = {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
-    names |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-    inner = [node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.ClassDef))]
-    return names | {node.name for node in inner if node not in tree.body}
+    names = {node.arg for node in nodes if isinstance(node, ast.arg)}
+    names |= {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    inner = [node for node in nodes if isinstance(node, (ast.FunctionDef, ast.ClassDef))]
+    return names | {node.name for node in inner if node not in nodes[0].body}
 
 
-def _imported_in_functions(tree: ast.Module, module: types.ModuleType) -> dict[str, object]:
+def _imported_in_functions(nodes: list[ast.AST], module: types.ModuleType) -> dict[str, object]:
     # PyTorch's paths below a file give it a `__path__`, which makes it no folder
     is_folder = Path(module.__file__).name == "__init__.py"
     package = module.__name__ if is_folder else module.__name__.rpartition(".")[0]
     imported = {}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.level and node not in tree.body:
+    for node in nodes:
+        if isinstance(node, ast.ImportFrom) and node.level and node not in nodes[0].body:
             source = importlib.import_module("." * node.level + (node.module or ""), package)
             imported |= {alias.asname or alias.name: getattr(source, alias.name, None) for alias in node.names}
     return imported
@@ -65,11 +71,16 @@ def _called(function: ast.expr, names: dict[str, object]) -> Callable | None:
     return result if is_own and isinstance(result, (types.FunctionType, type)) else None
 
 
+@cache
+def _signature(function: Callable) -> inspect.Signature:
+    return inspect.signature(function, follow_wrapped=False)
+
+
 def _fault(call: ast.Call, function: Callable) -> str | None:
     if any(isinstance(argument, ast.Starred) for argument in call.args) or None in [k.arg for k in call.keywords]:
         return None
     try:
-        signature = inspect.signature(function, follow_wrapped=False)
+        signature = _signature(function)
     except (TypeError, ValueError):  # it has none
         return None
     by_keyword = [name for name, parameter in signature.parameters.items() if parameter.kind is parameter.KEYWORD_ONLY]
@@ -86,11 +97,11 @@ def test_calls_have_the_arguments_that_they_need() -> None:
     count, faults = 0, []
     for module in _modules():
         path = Path(module.__file__)
-        tree = ast.parse(path.read_text())
-        hidden = _bound_in_functions(tree)
-        names = vars(module) | _imported_in_functions(tree, module)
+        nodes = _nodes(path)
+        hidden = _bound_in_functions(nodes)
+        names = vars(module) | _imported_in_functions(nodes, module)
         names = {name: value for name, value in names.items() if name not in hidden}
-        for node in ast.walk(tree):
+        for node in nodes:
             if isinstance(node, ast.Call) and (function := _called(node.func, names)):
                 count += 1
                 if fault := _fault(node, function):
@@ -101,10 +112,15 @@ def test_calls_have_the_arguments_that_they_need() -> None:
 
 def test_private_methods_that_are_called_exist() -> None:
     """A method of another module's class that was renamed leaves no caller behind."""
-    trees = [ast.parse(path.read_text()) for path in sorted(PACKAGE.rglob("*.py"))]
-    nodes = [node for tree in trees for node in ast.walk(tree)]
-    defined = {node.name for node in nodes if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
-    defined |= {node.attr for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)}
-    defined |= {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-    called = {node.func.attr for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)}
+    defined, called = set(), set()
+    for path in PACKAGE.rglob("*.py"):
+        for node in _nodes(path):
+            if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+                defined.add(node.name)
+            elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+                defined.add(node.attr)
+            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                defined.add(node.id)
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                called.add(node.func.attr)
     assert not {name for name in called if name.startswith("_") and not name.startswith("__")} - defined - FOREIGN

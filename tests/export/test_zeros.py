@@ -119,6 +119,7 @@ def test_programs_share_the_weights_that_they_shared(tmp_path: Path) -> None:
     assert artifact.weights_bytes < 1.5 * 64 * 64 * 4
 
 
+@pytest.mark.export
 def test_programs_share_what_is_computed_of_shared_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Compressed weights, transformed ones, and those with the scale of a batch norm."""
     always(monkeypatch)
@@ -162,6 +163,12 @@ def test_convolutions_lose_their_zeros(tmp_path: Path, monkeypatch: pytest.Monke
     torch.export.save(exported, tmp_path / "net.pt2")
     loaded = torch.export.load(tmp_path / "net.pt2").module()
     assert loaded(x).equal(exported.module()(x))
+
+
+@pytest.mark.export
+def test_native_code_of_pruned_convolutions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    always(monkeypatch)
+    model, x = pruned_convolutions(), torch.randn(2, 3, 9, 9)
     dense = aot_compile(export(model, (x,)), tmp_path / "dense", options={"freezing": True})
     sparse = aot_compile(export(model, (x,)), tmp_path / "sparse", options=OPTIONS)
     assert sparse.weights_bytes < 0.35 * dense.weights_bytes

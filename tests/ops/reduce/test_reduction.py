@@ -13,6 +13,7 @@ from numod.kernel import bind
 from numod.ops.reduce import reduction
 
 from reductions import close, data, deviation, logsumexp, norm, reduce, variance
+from selection import pairwise
 
 
 pytestmark = pytest.mark.on_cuda
@@ -184,9 +185,15 @@ def test_neighbouring_columns_apart(step: int) -> None:
     )
 
 
-@pytest.mark.parametrize("kind", ["float32", "float64", "int64", "uint8", "bool"])
-@pytest.mark.parametrize("name", ["sum", "prod", "amax", "amin", "any"])
-@pytest.mark.parametrize("n", [1, 2, 3, 7, 8, 9, 13, 16, 1023, 1024, 1025])
+@pytest.mark.parametrize(
+    "n, name, kind",
+    pairwise(
+        [1, 2, 3, 7, 8, 9, 13, 16, 1023, 1024, 1025],
+        ["sum", "prod", "amax", "amin", "any"],
+        ["float32", "float64", "int64", "uint8", "bool"],
+        others=pytest.mark.fuzz,
+    ),
+)
 def test_rows_and_columns_of_few_and_many(n: int, name: str, kind: str) -> None:
     """A short row is one loop, and a few rows are reduced by columns in one; both also of a part of a tensor."""
     x = np.random.default_rng(n).uniform(0, 2.5, (n, 230)).astype(kind)
