@@ -60,6 +60,7 @@ def library_class() -> type:
 
     class Library(JITCodeLibrary):
         apart, rolled, machine_code, queue = False, False, None, None
+        code_here = None  # machine code for this processor, where `machine_code` is for another
 
         def _optimize_functions(self, module: object) -> None:
             module.data_layout = self._codegen._data_layout
@@ -71,17 +72,25 @@ def library_class() -> type:
 
         def _complete(self, module: object, generator: object) -> Callable[[], None]:
             """Optimise a module and generate its machine code; returns a function that stores both in the library."""
+            here = None
+            if generator.here:
+                here = self._emitted(background.copied(module), generator.here)
+                module.triple, module.data_layout = generator._tm.triple, str(generator._tm.target_data)
+            code = self._emitted(module, generator)
+
+            def take() -> None:
+                names = tuple(function.name for function in module.functions if not function.is_declaration)
+                self._final_module, self.machine_code, self.code_here = module, (code, names), (here or code, names)
+
+            return take
+
+        def _emitted(self, module: object, generator: object) -> bytes:
+            """The machine code of a module, which is optimised in place."""
             part = copy.copy(self)
             part._final_module, part._codegen = module, _simply(generator) if self.rolled else generator
             with Span("optimise", "LLVM: optimise", self.name):
                 super(Library, part)._optimize_final_module()
-            code = emit(part)
-
-            def take() -> None:
-                names = tuple(function.name for function in module.functions if not function.is_declaration)
-                self._final_module, self.machine_code = module, (code, names)
-
-            return take
+            return emit(part)
 
         def finalize(self) -> None:
             with Span("link", "LLVM: link", self.name):
@@ -205,6 +214,11 @@ def entry(
         engine.finalize_object()
         codegen().set_env(variable, _environment())
         return _dynfunc.make_function(module, name, "", engine.get_function_address(wrapper), _environment(), ())
+
+
+def entry_here(result: object, name: str, module: object, objects: tuple, wrapper: str, variable: str) -> Callable:
+    """As `entry`, where `objects` are for another machine: calls the code for this one, which was compiled beside."""
+    return entry(name, module, tuple(part.code_here for part in parts(result.library)), wrapper, variable)
 
 
 @functools.cache

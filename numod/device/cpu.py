@@ -280,7 +280,7 @@ def begin(
     if parallel:
         workers.team()
     with Span("load", "read the cache"):
-        loaded = cache.load(code_library.entry)
+        loaded = None if target.is_foreign() else cache.load(code_library.entry)
     if loaded is not None:
         progress.loaded()
         return lambda: loaded
@@ -291,8 +291,9 @@ def begin(
     def finish() -> Callable:
         with Span("link", "collect object files"):
             code = code_library.machine_code(result)
+            make = functools.partial(code_library.entry_here, result) if target.is_foreign() else code_library.entry
         with Span("load", "write the cache"):
-            return cache.save(code_library.entry, *code)
+            return cache.save(make, *code)
 
     return finish
 

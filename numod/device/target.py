@@ -60,10 +60,16 @@ _machine: Machine | None = None  # another machine than this process's
 def compile_for(machine: Machine) -> None:
     """Compile all kernels for another machine from now on.
 
-    They cannot run here, so only the exporter's worker process calls this, before it builds any kernel.
+    Only processes that compile for others call this, before they build any kernel: the exporter's worker, and
+    `prebuilt`, where kernels are compiled for this processor as well and run (`code_generator`).
     """
     global _machine
     _machine = machine
+
+
+def is_foreign() -> bool:
+    """Whether kernels are compiled for another machine than this process's."""
+    return _machine is not None
 
 
 def has_floats() -> bool:
@@ -102,8 +108,10 @@ def in_thread(function: Callable[[], object]) -> None:
 
 def processor() -> str:
     """LLVM's name of the processor: this one's, or NUMBA_CPU_NAME."""
-    if _machine is not None:
-        return _machine.processor
+    return _processor_here() if _machine is None else _machine.processor
+
+
+def _processor_here() -> str:
     name = numba().config.CPU_NAME
     import llvmlite.binding as llvm
 
@@ -117,8 +125,10 @@ def features() -> str:
     one element at a time, since these take whole registers. Loops that are faster with 256 bits have the attribute
     HALF_REGISTERS.
     """
-    if _machine is not None:
-        return _machine.features
+    return _features_here() if _machine is None else _machine.features
+
+
+def _features_here() -> str:
     configured = numba().config.CPU_FEATURES
     from numba.core.codegen import get_host_cpu_features
 
@@ -130,6 +140,12 @@ def features() -> str:
 def level_processor(level: str) -> str:
     """LLVM's name of the processor of an instruction-set level."""
     return "generic" if level == "aarch64" else level
+
+
+def level_machine(level: str) -> Machine:
+    """A machine of an instruction-set level, with the system of this process."""
+    architecture = "aarch64" if level == "aarch64" else "x86_64"
+    return Machine(f"{architecture}-{triple().partition('-')[2]}", level_processor(level), LEVELS[level])
 
 
 def level() -> str | None:
@@ -160,8 +176,23 @@ def code_generator() -> object:
     """A copy of Numba's code generator with a target machine that has these features.
 
     It makes a builder of LLVM's passes once, not for each module: a background thread waits for Python at each call of
-    LLVM.
+    LLVM. Where kernels are compiled for another machine, its `here` is the code generator for this processor, on which
+    they run meanwhile; otherwise None.
     """
+    import llvmlite.binding as llvm
+
+    if _machine is None:
+        return _code_generator(llvm.get_process_triple(), cpu=processor(), features=features())
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    # as Numba chooses it there
+    reloc = "static" if _machine.triple.startswith("x86") else "default"
+    generator = _code_generator(_machine.triple, cpu=processor(), features=features(), reloc=reloc)
+    generator.here = _code_generator(llvm.get_process_triple(), cpu=_processor_here(), features=_features_here())
+    return generator
+
+
+def _code_generator(triple: str, **further: str) -> object:
     import llvmlite.binding as llvm
     from numba import config
     from numba.core import registry
@@ -169,7 +200,7 @@ def code_generator() -> object:
     generator = copy.copy(registry.cpu_target.target_context.codegen())
     options = {"opt": config.OPT}
     generator._customize_tm_options(options)
-    options |= {"cpu": processor(), "features": features()}
-    generator._tm = llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(**options)
+    generator._tm = llvm.Target.from_triple(triple).create_target_machine(**{**options, **further})
     generator._pass_builder = functools.cache(generator._pass_builder)
+    generator.here = None
     return generator

@@ -5,6 +5,6 @@ Kernels depend on dtypes, layouts, activations and sizes of filters, but hardly 
 chooses among a few forms of a kernel. So a case is run with sizes that choose all forms.
 """
 
-from .build import build, runnable
+from .build import build, buildable, runnable
 
-__all__ = ["build", "runnable"]
+__all__ = ["build", "buildable", "runnable"]

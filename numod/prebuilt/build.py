@@ -17,15 +17,14 @@ _ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__
 def build(path: str, levels: Sequence[str] = (), report: Callable[[str], None] = print) -> dict[str, int]:
     """Compile the kernels for each level (none: this processor's) and write them to a pack.
 
-    Returns the number of kernels by level. Raises ValueError for a level that this processor does not have, since the
-    cases run while they are compiled.
+    Returns the number of kernels by level. Raises ValueError for a level that cannot be compiled here.
     """
     levels = tuple(dict.fromkeys(levels)) or (target.level() or "",)
     for level in levels:
-        if level not in runnable():
+        if level not in buildable():
             raise ValueError(
-                f"{level or 'no level'} cannot be compiled here: a pack is built on a processor that runs it, and this "
-                f"one has {', '.join(runnable()) or 'none of ' + ', '.join(target.LEVELS)}"
+                f"{level or 'no level'} cannot be compiled here; expected "
+                f"{', '.join(buildable()) or 'a processor that has one of ' + ', '.join(target.LEVELS)}"
             )
     parent = os.path.dirname(os.path.abspath(path))
     if not os.path.isdir(parent):
@@ -65,17 +64,33 @@ def runnable() -> list[str]:
     ]
 
 
+def buildable() -> list[str]:
+    """The levels that can be compiled here: on Linux all, on other systems those that this processor runs.
+
+    The cases run meanwhile, on this processor, which must be of some level: others lack conversions of float16.
+    """
+    return [*target.LEVELS] if "linux" in target.triple() and target.level() else runnable()
+
+
 def _compiled(level: str, folder: str, report: Callable[[str], None]) -> list:
-    """The entries that a process for the level, with an empty cache and no packs, compiles."""
-    features = ",".join(name for name in target.LEVELS[level].split(",") if name.startswith("+"))
+    """The entries that a process for the level, with an empty cache and no packs, compiles.
+
+    Kernels for a level that this processor runs are those that run meanwhile; others are compiled beside them.
+    """
     settings = {
         "NUMOD_CACHE_DIR": folder, "NUMOD_CACHE_SIZE": "1T", "NUMOD_KERNEL_PATH": "", "NUMOD_NUM_THREADS": "2",
-        "NUMBA_CPU_NAME": target.level_processor(level), "NUMBA_CPU_FEATURES": features,
     }  # fmt: skip
+    foreign = [] if level in runnable() else [level]
+    if not foreign:
+        features = ",".join(name for name in target.LEVELS[level].split(",") if name.startswith("+"))
+        settings |= {"NUMBA_CPU_NAME": target.level_processor(level), "NUMBA_CPU_FEATURES": features}
     paths = [_ROOT, *filter(None, [os.environ.get("PYTHONPATH")])]
     settings["PYTHONPATH"] = os.pathsep.join(paths)
     with subprocess.Popen(
-        [sys.executable, "-m", "numod.prebuilt"], env={**os.environ, **settings}, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-m", "numod.prebuilt", *foreign],
+        env={**os.environ, **settings},
+        stdout=subprocess.PIPE,
+        text=True,
     ) as process:
         try:
             for line in process.stdout:
