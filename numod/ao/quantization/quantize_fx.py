@@ -19,7 +19,7 @@ from ...nn.utils.parametrize import type_before_parametrizations as kind_of
 from ..nn.intrinsic import Fused
 from ..nn.quantized.base import quantize_weight
 from .backend_config import BackendConfig
-from .calls import CONSTANT, Call, CallGraph, record, unwatch, watch_all
+from .calls import CONSTANT, Call, CallGraph, is_leaf, record, unwatch, watch_all
 from .custom_config import ConvertCustomConfig, FuseCustomConfig, PrepareCustomConfig
 from .fuse_modules import get_fuser_method
 from .graph_module import GraphModule, as_graph_module
@@ -44,6 +44,7 @@ from .quantization_mappings import (
 )
 from .measure import Measurement
 from .quantize import MEASURED, swap_module
+from .utils import replace_modules
 
 __all__ = ["convert_fx", "convert_to_reference_fx", "fuse_fx", "prepare_fx", "prepare_qat_fx"]
 
@@ -106,10 +107,9 @@ def _fuse(model: Module, graph: CallGraph, is_qat: bool, backend: BackendConfig 
 
 
 def _replace(model: Module, path: str, layer: Module) -> None:
-    parent, _, name = path.rpartition(".")
     former = model.get_submodule(path)
     unwatch(former)
-    model.get_submodule(parent)._modules[name] = layer.train(former.training)
+    replace_modules(model, {former: layer.train(former.training)}, is_leaf)
 
 
 def _graph_of(
