@@ -253,3 +253,16 @@ def test_quantized_inputs_and_results():
 def test_what_graph_mode_leaves_to_eager_mode(make, instead):
     with pytest.raises(NotImplementedError, match=instead):
         make()
+
+
+def test_a_layer_at_several_places_is_converted_at_all_of_them():
+    torch.manual_seed(0)
+    layer, x = nn.Linear(8, 8), torch.randn(32, 8)
+    for model in (nn.Sequential(layer, nn.Sigmoid(), layer), nn.Sequential(nn.Sequential(layer), nn.Sequential(layer))):
+        model.eval()
+        prepared = quantize_fx.prepare_fx(model, get_default_qconfig_mapping("onednn"), (x,))
+        prepared(x)
+        quantized = quantize_fx.convert_fx(prepared)
+        kinds = [type(module) for module in quantized.modules() if type(module).__name__ == "Linear"]
+        assert kinds == [nn.quantized.Linear] and (quantized(x) - model(x)).abs().max() < 0.1
+        assert not any("activation_post_process" in name for name in quantized.state_dict())

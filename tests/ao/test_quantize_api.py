@@ -12,9 +12,14 @@ from numod.ao.quantization import (
     Int4WeightOnlyConfig,
     Int8DynamicActivationInt8WeightConfig,
     Int8WeightOnlyConfig,
+    QuantWrapper,
     convert,
+    default_qconfig,
+    fastest,
+    prepare,
     quantize_dynamic,
     quantize_,
+    report,
 )
 from numod.ao.quantization.granularity import TorchAODType
 from numod.ao.quantization.qat import FakeQuantizedLinear, IntxFakeQuantizeConfig, QATConfig
@@ -111,6 +116,10 @@ def test_auto_keeps_floats_where_they_are_faster(monkeypatch):
             "Linear layer .* got ReLU",
         ),
         (lambda: quantize_(network(), FqnToConfig({}), lambda *_: True), ValueError, "leave filter_fn out"),
+        (lambda: quantize_(network(), Int8WeightOnlyConfig(), "0"), TypeError, "a function of .module, path., got str"),
+        (lambda: quantize_(Int8WeightOnlyConfig(), network()), TypeError, "'auto', got Sequential$"),
+        (lambda: quantize_dynamic(network(), nn.Linear), TypeError, "must be a set of layer classes or names"),
+        (lambda: quantize_dynamic(network(), "0"), TypeError, "must be a set of layer classes or names"),
     ],
 )
 def test_refusals(call, error, message):
@@ -273,3 +282,92 @@ def test_training_in_16_bits(name, dtype):
     assert prepared.dtype is dtype and model[0].weight.grad.dtype is dtype
     quantize_(model, QATConfig(config, step="convert"))
     assert (model(x) - prepared).abs().max() < 0.05
+
+
+class ByName(nn.Module):
+    """A layer called by name in a model called by name."""
+
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(8, 4)
+
+    def forward(self, ids, *, mask):
+        return {"logits": self.out(input=ids * mask)}
+
+
+def quicker_integers(monkeypatch):
+    """Integers are faster, layer by layer and together."""
+    from numod.ao.quantization import measure, quant_api
+
+    monkeypatch.setattr(quant_api, "seconds", lambda layer, x: 1.0 if type(layer) is nn.Linear else 0.5)
+    monkeypatch.setattr(measure, "is_faster", lambda one, other: one() is not None)
+
+
+def test_inputs_by_name(monkeypatch, capsys):
+    quicker_integers(monkeypatch)
+    model, ids, mask = ByName(), torch.randn(2, 8), torch.ones(8)
+    before = model(ids, mask=mask)["logits"]
+    decisions = quantize_(model, "auto", ids, kwargs={"mask": mask})
+    assert decisions == {"out": "Int8DynamicActivationInt8WeightConfig"}
+    assert (model(ids, mask=mask)["logits"] - before).abs().max() < 0.1
+    assert fastest(ByName(), model, data=(), kwargs={"ids": ids, "mask": mask}) is model
+    assert report(model, ids, kwargs={"mask": mask})[0].seconds > 0
+    with pytest.raises(TypeError, match="got a dict of inputs; pass them as kwargs="):
+        quantize_(ByName(), "auto", {"ids": ids, "mask": mask})
+
+
+@pytest.mark.parametrize(
+    ("decisions", "message"),
+    [
+        ({"9": "Int8WeightOnlyConfig"}, "for another model: this one has no module '9'"),
+        ({"0": "Int7Config"}, "expected the decisions that an earlier call has kept .*, got 'Int7Config' for '0'"),
+    ],
+)
+def test_decisions_that_do_not_fit(decisions, message):
+    model = network()
+    with pytest.raises(ValueError, match=message):
+        quantize_(model, "auto", decisions)
+    assert not hasattr(model, "quantization_decisions") and type(model[0]) is nn.Linear
+    wrapped = QuantWrapper(network().eval())
+    wrapped.qconfig = default_qconfig
+    for wrong in ({"9": "int8"}, {"module.0": "Int8WeightOnlyConfig"}, {"module.0": None}):
+        with pytest.raises(ValueError, match="another model|expected the decisions"):
+            convert(prepare(wrapped), measure=wrong)
+
+
+def test_a_shared_layer_stays_shared(monkeypatch):
+    layer = nn.Linear(64, 64)
+    for config in (Int8WeightOnlyConfig(), FqnToConfig({"0": Int8WeightOnlyConfig()})):
+        model = nn.Sequential(layer, nn.ReLU(), nn.Sequential(layer))
+        quantize_(model, config)
+        assert type(model[0]).__name__ == "WeightOnlyLinear" and model[2][0] is model[0]
+    quicker_integers(monkeypatch)
+    model = nn.Sequential(layer, nn.ReLU(), layer)
+    assert list(quantize_(model, "auto", torch.randn(2, 64))) == ["0"]
+    assert type(model[0]).__name__ == "DynamicActivationLinear" and model[2] is model[0]
+
+
+def test_a_failure_leaves_the_model_as_it_was(monkeypatch):
+    model = nn.Sequential(nn.Linear(64, 64), nn.Linear(64, 50), nn.Linear(50, 4))
+    with pytest.raises(ValueError, match="group_size 32 must be even and divide the 50"):
+        quantize_(model, Int8WeightOnlyConfig(group_size=32))
+    quicker_integers(monkeypatch)
+
+    def broken(model):
+        raise OSError("no compiler")
+
+    layers = list(model)
+    with pytest.raises(OSError, match="no compiler"):
+        quantize_(model, "auto", torch.randn(1, 64), run=broken)
+    assert list(model) == layers and not hasattr(model, "quantization_decisions")
+
+
+def test_floats_that_are_faster_keep_the_modules(monkeypatch):
+    from numod.ao.quantization import measure
+
+    quicker_integers(monkeypatch)
+    monkeypatch.setattr(measure, "is_faster", lambda one, other: False)
+    model = nn.Sequential(nn.Sequential(nn.Linear(4, 4)), nn.ReLU())
+    inner, layer = model[0], model[0][0]
+    quantize_(model, "auto", torch.randn(1, 4))
+    assert model[0] is inner and inner[0] is layer

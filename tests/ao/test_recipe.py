@@ -197,3 +197,51 @@ def test_qconfigs_that_a_layer_cannot_have_are_refused():
     layer.qconfig = quantization.default_qat_qconfig
     with pytest.raises(ValueError, match="requires a memoryless observer"):
         qat.dynamic.Linear.from_float(layer)
+
+
+class Inner(nn.Module):
+    def __init__(self, layer):
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x):
+        return self.layer(x)
+
+
+@pytest.mark.filterwarnings("ignore:Please use quant_min")
+def test_a_layer_at_several_places_is_converted_at_all_of_them():
+    """PyTorch converts it at the first place in a container, and the others fail or stay floats."""
+    layer, x = nn.Linear(8, 8), torch.randn(16, 8)
+    model = nn.Sequential(layer, nn.ReLU(), layer, Inner(layer))
+    dynamic = quantization.quantize_dynamic(model)
+    assert dynamic[0] is dynamic[2] is dynamic[3].layer and (dynamic(x) - model(x)).abs().max() < 0.1
+    wrapped = quantization.QuantWrapper(model).eval()
+    wrapped.qconfig = quantization.get_default_qconfig("onednn")
+    prepared = quantization.prepare(wrapped)
+    prepared(x)
+    quantized = quantization.convert(prepared)
+    assert quantized.module[0] is quantized.module[2] is quantized.module[3].layer
+    assert (quantized(x) - wrapped(x)).abs().max() < 0.1
+    wrapped.train().qconfig = quantization.get_default_qat_qconfig("onednn")
+    trained = quantization.prepare_qat(wrapped)
+    assert trained.module[0] is trained.module[3].layer and len(list(trained.parameters())) == 2
+    trained(x).sum().backward()
+    quantization.convert(trained.eval())(x)
+
+
+def test_a_recurrent_layer_at_several_places_is_observed_at_all_of_them():
+    class Twice(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.quant, self.dequant = quantization.QuantStub(), quantization.DeQuantStub()
+            self.first = self.second = nn.LSTM(8, 8)
+
+        def forward(self, x):
+            return self.dequant(self.second(self.first(self.quant(x))[0])[0])
+
+    model, x = Twice().eval(), torch.randn(5, 2, 8)
+    model.qconfig = quantization.get_default_qconfig("onednn")
+    prepared = quantization.prepare(model)
+    prepared(x)
+    quantized = quantization.convert(prepared)
+    assert quantized.first is quantized.second and (quantized(x) - model(x)).abs().max() < 0.1

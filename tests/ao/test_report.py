@@ -249,3 +249,11 @@ def test_models_of_the_graph_mode(capsys):
     rows = quantization.report(quantization.convert_fx(prepared), x, model)
     assert [row.path for row in rows] == ["0", "2"]  # the ReLU is part of the first
     assert all(row.sqnr > 20 and row.seconds > 0 for row in rows) and "QuantizedLinearReLU" in capsys.readouterr().out
+
+
+def test_a_model_in_training_mode_stays_as_it_is(capsys):
+    model = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3), nn.Dropout().eval())
+    before = copy.deepcopy(model.state_dict())
+    quantization.report(model, torch.randn(5, 4), model)
+    assert [module.training for module in model.modules()] == [True, True, True, False]
+    assert all(value.equal(before[name]) for name, value in model.state_dict().items())

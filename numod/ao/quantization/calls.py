@@ -171,13 +171,19 @@ def unwatch(module: Module) -> None:
             del hooks[key]
 
 
-def watch_all(model: Module, opaque: Callable[[str, Module], bool], path: str = "") -> None:
-    """Let calls of all modules below a model be seen; what is in a leaf belongs to the leaf."""
+def watch_all(
+    model: Module, opaque: Callable[[str, Module], bool], path: str = "", seen: set[Module] | None = None
+) -> None:
+    """Let calls of all modules below a model be seen, under their first path; what is in a leaf belongs to the leaf."""
+    seen = set() if seen is None else seen
     for name, child in model.named_children():
+        if child in seen:
+            continue
+        seen.add(child)
         child_path = f"{path}.{name}" if path else name
         watch(child, child_path)
         if not is_leaf(child) and not opaque(child_path, child):
-            watch_all(child, opaque, child_path)
+            watch_all(child, opaque, child_path, seen)
 
 
 def _state(tensor: Tensor) -> tuple:

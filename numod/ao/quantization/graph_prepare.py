@@ -16,7 +16,7 @@ from ...core import Tensor, zeros
 from ...nn.module import Module
 from ...nn.utils.parametrize import type_before_parametrizations as kind_of
 from .backend_config import BackendConfig
-from .calls import CONSTANT, Call, CallGraph, record, unwatch, watch_all
+from .calls import CONSTANT, Call, CallGraph, is_leaf, record, unwatch, watch_all
 from .custom_config import PrepareCustomConfig
 from .fuse_modules import get_fuser_method
 from .graph_module import GraphModule, as_graph_module
@@ -34,6 +34,7 @@ from .observer import ReuseInputObserver
 from .qconfig_mapping import QConfigMapping
 from .quantization_mappings import DEFAULT_QAT_MODULE_MAPPINGS
 from .quantize import swap_module
+from .utils import replace_modules
 
 _INTEGERS = (dtypes.quint8, dtypes.qint8)
 _FUSED_FIRST = {
@@ -94,10 +95,9 @@ def _fuse(model: Module, graph: CallGraph, is_qat: bool, backend: BackendConfig 
 
 
 def replace_layer(model: Module, path: str, layer: Module) -> None:
-    parent, _, name = path.rpartition(".")
     former = model.get_submodule(path)
     unwatch(former)
-    model.get_submodule(parent)._modules[name] = layer.train(former.training)
+    replace_modules(model, {former: layer.train(former.training)}, is_leaf)
 
 
 def fused_graph(

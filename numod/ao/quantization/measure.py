@@ -41,6 +41,19 @@ def seconds(layer: Callable, x: Tensor) -> float:
     return best
 
 
+def check_decisions(decisions: dict[str, str], model: Module | None, allowed: tuple[str, ...], caller: str) -> None:
+    """Raise ValueError unless decisions begin with one of `allowed` and are for modules of the model."""
+    paths = None if model is None else {path for path, _ in model.named_modules(remove_duplicate=False)}
+    for path, decision in decisions.items():
+        if not isinstance(decision, str) or not decision.startswith(allowed):
+            raise ValueError(
+                f"{caller}: expected the decisions that an earlier call has kept as quantization_decisions, got "
+                f"{decision!r:.80} for {path!r}"
+            )
+        if paths is not None and path not in paths:
+            raise ValueError(f"{caller}: the decisions are for another model: this one has no module {path!r}")
+
+
 class FloatLayer(QuantizedOutput):
     """A float layer among quantized ones: integers become floats before it, and its result is quantized."""
 
@@ -59,13 +72,15 @@ class FloatLayer(QuantizedOutput):
 class Measurement:
     """Decides for each layer and then for the model of `convert(measure=...)`, or repeats earlier decisions.
 
-    The decision for the model has the path "". `run`: what makes of a model that which will be called.
+    The decision for the model has the path "". `run`: what makes of a model that which will be called. `model`: the one
+    for which earlier decisions must be.
     """
 
-    def __init__(self, measure: dict[str, str] | bool | Callable) -> None:
+    def __init__(self, measure: dict[str, str] | bool | Callable, model: Module | None = None) -> None:
         if not isinstance(measure, (bool, dict)) and not callable(measure):
             raise TypeError(f"convert(measure=...): expected a bool, a function or earlier decisions, got {measure!r}")
         self.earlier = measure if isinstance(measure, dict) else {}
+        check_decisions(self.earlier, model, ("float", "int8"), "convert(measure=decisions)")
         self.run = measure if callable(measure) else None
         self.decisions: dict[str, str] = {}
 
@@ -96,13 +111,17 @@ class Measurement:
 
 
 def fastest(
-    float_model: Module, *quantized: Module, data: Any, run: Callable[[Module], Callable] | None = None
+    float_model: Module,
+    *quantized: Module,
+    data: Any,
+    run: Callable[[Module], Callable] | None = None,
+    kwargs: dict[str, Any] | None = None,
 ) -> Module:
-    """The fastest of a float model and quantized forms of it, for an input or a tuple of inputs.
+    """The fastest of a float model and quantized forms of it, for an input or a tuple of inputs, and those in `kwargs`.
 
     `run` makes of a model what will be called, such as `numod.compile`; without it the models are called as they are,
-    in evaluation mode.
-    Where the float model is returned, its `quantization_decisions` has the reason, and `report` shows it.
+    in evaluation mode. Where the float model is returned, its `quantization_decisions` has the reason, and `report`
+    shows it.
 
     Example:
 
@@ -112,7 +131,7 @@ def fastest(
         >>> quantization.fastest(net, quantized, data=x) in (net, quantized)
         True
     """
-    best = _fastest_of([float_model, *quantized], data if isinstance(data, tuple) else (data,), {}, run)
+    best = _fastest_of([float_model, *quantized], data if isinstance(data, tuple) else (data,), kwargs or {}, run)
     if best is float_model:
         best.quantization_decisions = {"": KEPT_MODEL}
     return best

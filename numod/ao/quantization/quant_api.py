@@ -11,8 +11,9 @@ from ...core import Tensor
 from ...nn.linear import Linear
 from ...nn.module import Module
 from ..nn.quantized.weight_only import DynamicActivationLinear, WeightOnlyLinear
-from .measure import KEPT, KEPT_MODEL, fastest, in_evaluation, seconds, shared_copy
+from .measure import KEPT, KEPT_MODEL, check_decisions, fastest, in_evaluation, seconds, shared_copy
 from .qat import FakeQuantizeConfigBase
+from .utils import replace_modules
 
 
 @dataclass(frozen=True)
@@ -72,110 +73,135 @@ def quantize_(
     device: Any = None,
     *,
     run: Callable[[Module], Callable] | None = None,
+    kwargs: dict[str, Any] | None = None,
 ) -> dict[str, str] | None:
     """Replace the linear layers for which `filter_fn(module, path)` is true by those of a config, in place.
 
-    With `config="auto"` the third argument is an input of the model: each layer is timed with the shapes it sees, as it
-    is and by each int8 config, and keeps floats where these are not faster. Then the whole model is timed, made ready
-    by `run` if that is given (such as `numod.compile`), and stays float if that is faster. Returns the decisions by
-    path, which are also kept as `model.quantization_decisions`; None for other configs. Decisions as the third argument
-    are repeated without timing, for a model that loads the state of the first one.
+    With `config="auto"` the third argument is an input of the model, or a tuple of inputs, and `kwargs` has inputs by
+    name: each layer is timed with the shapes it sees, as it is and by each int8 config, and keeps floats where these
+    are not faster. Then the whole model is timed, made ready by `run` if that is given (such as `numod.compile`), and
+    stays float if that is faster. Returns the decisions by path, which are also kept as `model.quantization_decisions`;
+    None for other configs. Decisions as the third argument are repeated without timing, for a model that loads the
+    state of the first one. The model stays as it was if a layer cannot be called or replaced.
     """
     if config == "auto":
-        return _quantize_by_time(model, filter_fn, run)
+        return _quantize_by_time(model, filter_fn, kwargs or {}, run)
     if isinstance(config, type) or not (hasattr(config, "layer") or hasattr(config, "of")):
-        raise TypeError(f"quantize_(): expected a config such as Int8WeightOnlyConfig(), or 'auto', got {config!r}")
+        got = repr(config) if isinstance(config, (type, str)) else type(config).__name__
+        raise TypeError(f"quantize_(): expected a config such as Int8WeightOnlyConfig(), or 'auto', got {got}")
+    if filter_fn is not None and not callable(filter_fn):
+        raise TypeError(
+            f"quantize_(): filter_fn must be a function of (module, path), got {type(filter_fn).__name__}; try "
+            'lambda module, path: path == "0"'
+        )
+    if hasattr(config, "of") and filter_fn is not None:
+        raise ValueError("quantize_(): an FqnToConfig chooses the layers itself; leave filter_fn out")
     if device is not None:
         model.to(device)
-    if hasattr(config, "of"):
-        if filter_fn is not None:
-            raise ValueError("quantize_(): an FqnToConfig chooses the layers itself; leave filter_fn out")
-        return _quantize_by_path(model, config)
+    layers = {}
     for path, module in list(model.named_modules()):
-        if filter_fn(module, path) if filter_fn is not None else _accepts(config, module, path):
-            _replace(model, path, config.layer(module))
+        chosen = _config_for(config, module, path, filter_fn)
+        if chosen is not None:
+            layers[module] = chosen.layer(module)
+            _check_path(path)
+    replace_modules(model, layers)
     return None
 
 
-def _quantize_by_path(model: Module, config: Any) -> None:
-    """Replace the layers for which an FqnToConfig has a config."""
-    for path, module in list(model.named_modules()):
-        chosen = config.of(module, path) if path else None
-        if chosen is not None:
-            _replace(model, path, chosen.layer(module))
+def _config_for(config: Any, module: Module, path: str, filter_fn: Callable | None) -> Any:
+    """The config of a module, or None."""
+    if hasattr(config, "of"):  # an FqnToConfig
+        return config.of(module, path) if path else None
+    accepted = filter_fn(module, path) if filter_fn is not None else _accepts(config, module, path)
+    return config if accepted else None
 
 
 def _accepts(config: Any, module: Module, path: str) -> bool:
     return config.accepts(module) if hasattr(config, "accepts") else is_linear(module, path)
 
 
-def _replace(model: Module, path: str, layer: Module) -> None:
+def _check_path(path: str) -> None:
     if not path:
         raise ValueError("quantize_() replaces layers in place, and the model is one: wrap it in nn.Sequential")
-    parent, _, name = path.rpartition(".")
-    setattr(model.get_submodule(parent), name, layer)
 
 
-def _quantize_by_time(model: Module, data: Any, run: Callable[[Module], Callable] | None) -> dict[str, str]:
-    if isinstance(data, dict):
+def _quantize_by_time(
+    model: Module, data: Any, kwargs: dict[str, Any], run: Callable[[Module], Callable] | None
+) -> dict[str, str]:
+    if isinstance(data, dict) and all(isinstance(value, str) for value in data.values()):
         return _repeat(model, data)
     if not isinstance(data, (Tensor, tuple)):
+        got = "a dict of inputs; pass them as kwargs=, or as (inputs,) if the model takes a dict"
         raise TypeError(
-            "quantize_(model, 'auto', data): data is an input of the model, or earlier decisions, got "
-            f"{type(data).__name__}"
+            "quantize_(model, 'auto', data): data is an input of the model, a tuple of inputs, or earlier decisions, "
+            f"got {got if isinstance(data, dict) else type(data).__name__}"
         )
-    seen = _inputs(model, data)
-    decisions, float_model = {}, shared_copy(model)
-    for path, module in list(model.named_modules()):
+    args = data if isinstance(data, tuple) else (data,)
+    seen = _inputs(model, args, kwargs)
+    decisions: dict[str, str] = {}
+    layers: dict[str, Module] = {}
+    for path, module in model.named_modules():
         if type(module) is not Linear:
             continue
         if path not in seen:
             decisions[path] = "float: not called with this input"
             continue
-        name, layer = _fastest(module, seen[path])
-        decisions[path] = name
+        decisions[path], layer = _fastest(module, *seen[path])
         if layer is not module:
-            _replace(model, path, layer)
-    if any(not decision.startswith("float") for decision in decisions.values()):
-        if fastest(float_model, model, data=data, run=run) is float_model:
-            model._modules = float_model._modules
+            _check_path(path)
+            layers[path] = layer
+    if layers:
+        mixed = shared_copy(model)
+        _replace(mixed, layers)
+        if fastest(model, mixed, data=args, run=run, kwargs=kwargs) is model:
             decisions = {"": KEPT_MODEL, **dict.fromkeys(decisions, KEPT_MODEL)}
+        else:
+            _replace(model, layers)
     model.quantization_decisions = decisions
     return decisions
+
+
+def _replace(model: Module, layers: dict[str, Module]) -> None:
+    """Replace layers by path, also at the other paths of shared ones."""
+    replace_modules(model, {model.get_submodule(path): layer for path, layer in layers.items()})
 
 
 def _repeat(model: Module, decisions: dict[str, str]) -> dict[str, str]:
     """Replace layers as an earlier call has decided."""
     configs = {type(config).__name__: config for config in CANDIDATES}
-    for path, decision in decisions.items():
-        if decision in configs:
-            _replace(model, path, configs[decision].layer(model.get_submodule(path)))
+    check_decisions(decisions, model, ("float", *configs), "quantize_(model, 'auto', decisions)")
+    chosen = {path: configs[decision] for path, decision in decisions.items() if decision in configs}
+    _replace(model, {path: config.layer(model.get_submodule(path)) for path, config in chosen.items()})
     model.quantization_decisions = decisions
     return decisions
 
 
-def _inputs(model: Module, data: Any) -> dict[str, Tensor]:
-    """The first input of each linear layer."""
-    seen: dict[str, Tensor] = {}
-    handles = []
-    for path, module in model.named_modules():
-        if type(module) is Linear:
-            handles.append(module.register_forward_pre_hook(lambda _, inputs, path=path: _note(seen, path, inputs[0])))
+def _inputs(model: Module, args: tuple, kwargs: dict[str, Any]) -> dict[str, tuple[tuple, dict]]:
+    """The arguments of each linear layer's first call."""
+    seen: dict[str, tuple[tuple, dict]] = {}
+    handles = [
+        module.register_forward_pre_hook(
+            lambda _, args, kwargs, path=path: _note(seen, path, args, kwargs), with_kwargs=True
+        )
+        for path, module in model.named_modules()
+        if type(module) is Linear
+    ]
     try:
         with in_evaluation(model), no_grad():
-            model(*data) if isinstance(data, tuple) else model(data)
+            model(*args, **kwargs)
     finally:
         for handle in handles:
             handle.remove()
     return seen
 
 
-def _note(seen: dict[str, Tensor], path: str, x: Tensor) -> None:
-    seen.setdefault(path, x)
+def _note(seen: dict[str, tuple[tuple, dict]], path: str, args: tuple, kwargs: dict) -> None:
+    seen.setdefault(path, (args, kwargs))
 
 
-def _fastest(module: Module, x: Tensor) -> tuple[str, Module]:
-    """(name of the configuration, layer) with the least time for this input."""
+def _fastest(module: Module, args: tuple, kwargs: dict) -> tuple[str, Module]:
+    """(name of the configuration, layer) with the least time for these arguments."""
+    x = args[0] if args else kwargs["input"]
     layers = {"float": module, **{type(config).__name__: config.layer(module) for config in CANDIDATES}}
     times = {name: seconds(layer, x) for name, layer in layers.items()}
     best = min(times, key=times.get)

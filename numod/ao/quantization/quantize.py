@@ -47,7 +47,7 @@ from .quantization_mappings import (
     no_observer_set,
 )
 from .stubs import DeQuantStub, QuantWrapper
-from .utils import get_qparam_dict, has_no_children_ignoring_parametrizations
+from .utils import get_qparam_dict, has_no_children_ignoring_parametrizations, replace_modules
 
 MEASURED = Linear, Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 _TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
@@ -105,7 +105,7 @@ def _observe(module: Module, make: Callable | None = None) -> None:
 
 def _add_observers(module: Module, kinds: set, non_leaf: Iterable, custom: dict) -> None:
     """Attach observers to the submodules that have a qconfig, recursively."""
-    for name, child in module.named_children():
+    for child in module.children():
         if kind_of(child) is nn.Dropout:
             continue
         if isinstance(child, (FloatFunctional, QFunctional)):
@@ -117,7 +117,7 @@ def _add_observers(module: Module, kinds: set, non_leaf: Iterable, custom: dict)
             _observe(child, DEFAULT_MODULE_TO_ACT_POST_PROCESS[kind_of(child)])
         elif getattr(child, "qconfig", None) is not None and kind_of(child) in custom:
             observed_child = custom[kind_of(child)].from_float(child)
-            setattr(module, name, observed_child)
+            replace_modules(module, {child: observed_child})
             if not isinstance(observed_child, no_observer_set()):
                 _observe(observed_child)
         else:
@@ -199,7 +199,7 @@ def convert(
     elif is_reference:
         raise ValueError("convert(is_reference=True, measure=...): reference layers compute in floats; leave one out")
     else:
-        _convert_measured(module, convert_layers, Measurement(measure))
+        _convert_measured(module, convert_layers, Measurement(measure, module))
     forget_call(module)
     if remove_qconfig:
         _remove_qconfig(module)
@@ -260,15 +260,20 @@ def _convert(
     precomputed: bool,
     measurement: Measurement | None = None,
     above: str = "",
+    layers: dict[Module, Module] | None = None,
 ) -> None:
-    for name, child in module.named_children():
-        path = above + name
-        if not isinstance(child, Fused) and kind_of(child) not in custom:
-            _convert(child, mapping, custom, precomputed, measurement, f"{path}.")
-        layer = swap_module(child, mapping, custom, precomputed)
-        if measurement is not None and layer is not child and isinstance(layer, MEASURED):
-            layer = measurement.choose(path, child, layer)
-        module._modules[name] = layer
+    """Replace the layers below a module. `layers`: by float layer, so that a layer at two places stays shared."""
+    layers = {} if layers is None else layers
+    for name, child in module._modules.items():
+        if child is not None and child not in layers:
+            path = above + name
+            if not isinstance(child, Fused) and kind_of(child) not in custom:
+                _convert(child, mapping, custom, precomputed, measurement, f"{path}.", layers)
+            layer = swap_module(child, mapping, custom, precomputed)
+            if measurement is not None and layer is not child and isinstance(layer, MEASURED):
+                layer = measurement.choose(path, child, layer)
+            layers[child] = layer
+        module._modules[name] = layers.get(child)
 
 
 def swap_module(
@@ -378,6 +383,11 @@ def quantize_dynamic(
         dtypes.quint8: float_qparams_weight_only_qconfig,
         dtypes.quint4x2: float_qparams_weight_only_qconfig_4bit,
     }
+    if isinstance(qconfig_spec, (str, type)) or not isinstance(qconfig_spec, (Iterable, type(None))):
+        raise TypeError(
+            "quantize_dynamic: qconfig_spec must be a set of layer classes or names, such as {nn.Linear}, or a dict "
+            f"from these to QConfigs, got {qconfig_spec!r}"
+        )
     if not isinstance(qconfig_spec, dict):
         if dtype not in by_dtype:
             raise (ValueError if qconfig_spec is None else RuntimeError)(

@@ -13,6 +13,7 @@ from ...core import Tensor
 from ...nn.linear import Identity
 from ...nn.module import Module
 from .fake_quantize import FakeQuantizeBase
+from .measure import in_evaluation
 from .observer import ObserverBase
 
 
@@ -39,16 +40,19 @@ _RUNS = 5  # timed runs of the model
 _TITLES = ("layer", "kind", "weights", "bytes", "ms", "SQNR dB", "note")
 
 
-def report(model: Module, data: Any, reference: Module | None = None) -> list[LayerReport]:
-    """Run the model on `data` (an input, or a tuple of inputs), print a table of its layers, and return its rows.
+def report(
+    model: Module, data: Any, reference: Module | None = None, *, kwargs: dict[str, Any] | None = None
+) -> list[LayerReport]:
+    """Run the model on `data` (an input, or a tuple of inputs) and the inputs by name in `kwargs`, in evaluation mode.
+    Print a table of its layers, and return its rows.
 
     `reference` is the float model: with it, the signal-to-noise ratio of each layer's result is shown, of fused layers
     against the last of their parts. Notes name observers that have seen no data, layers that were not called, and why a
     layer stayed float. Times are those of single layers called one by one, the fastest of five.
     """
     decisions = getattr(model, "quantization_decisions", {})
-    results, seconds = _run(model, data)
-    expected = {} if reference is None else _run(reference, data)[0]
+    results, seconds = _run(model, data, kwargs or {})
+    expected = {} if reference is None else _run(reference, data, kwargs or {})[0]
     rows: list[LayerReport] = []
     reason = decisions.get("", "")  # of all float layers
     reason = reason if reason.startswith("float") else ""
@@ -114,7 +118,7 @@ def _weights(layer: Module) -> tuple[str, int]:
     return largest.dtype.name, sum((tensor._memory if tensor.is_quantized else tensor).nbytes for tensor in tensors)
 
 
-def _run(model: Module, data: Any) -> tuple[dict[str, Tensor], dict[str, float]]:
+def _run(model: Module, data: Any, kwargs: dict[str, Any]) -> tuple[dict[str, Tensor], dict[str, float]]:
     """The first result of each layer, and the seconds of its fastest call."""
     results: dict[str, Tensor] = {}
     seconds: dict[str, float] = {}
@@ -133,9 +137,9 @@ def _run(model: Module, data: Any) -> tuple[dict[str, Tensor], dict[str, float]]
 
         return keep
 
-    inputs = data if isinstance(data, tuple) else (data,)
-    with no_grad():
-        model(*inputs)  # compiles kernels
+    args = data if isinstance(data, tuple) else (data,)
+    with in_evaluation(model), no_grad():
+        model(*args, **kwargs)  # compiles kernels
         handles = [
             handle
             for path, module in model.named_modules()
@@ -144,7 +148,7 @@ def _run(model: Module, data: Any) -> tuple[dict[str, Tensor], dict[str, float]]
         ]
         try:
             for _ in range(_RUNS):
-                model(*inputs)
+                model(*args, **kwargs)
         finally:
             for handle in handles:
                 handle.remove()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import IntEnum
 from inspect import signature
 from typing import Any
@@ -248,3 +248,18 @@ def get_fqn_to_example_inputs(model: Module, example_inputs: tuple) -> dict[str,
         for hook in hooks:
             hook.remove()
     return inputs
+
+
+def replace_modules(
+    model: Module, layers: Mapping[Module, Module], is_closed: Callable[[Module], bool] = lambda module: False
+) -> None:
+    """Put layers in the place of modules at all paths that these have below the model, except inside closed modules."""
+    seen, parents = set(), [model]
+    while parents:
+        parent = parents.pop()
+        seen.add(parent)
+        parents += [
+            child for child in parent._modules.values() if not (child is None or child in seen or is_closed(child))
+        ]
+        for name, child in parent._modules.items():
+            parent._modules[name] = layers.get(child, child)

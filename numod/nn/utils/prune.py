@@ -121,13 +121,15 @@ def shrink(model: Module, example: Any) -> Module:
     """A smaller copy of a pruned model in evaluation mode, with the same outputs: removed channels are cut out.
 
     A channel of a linear layer or convolution is removed if all its weights are zero, as after `ln_structured` with
-    `dim=0`. It is cut if batch norms, activations, pooling, dropout and flattening lie between this layer and the next
-    linear layer or convolution, and nothing else reads it; that layer's bias takes over what a constant channel added.
+    `dim=0`. It is cut if batch norms, activations, pooling (also `F.max_pool2d` and `x.mean((2, 3))`), dropout and
+    changes of shape lie between this layer and the next linear layer or convolution, and nothing else reads it; that
+    layer's bias takes over what a constant channel added. Where the model's code has sizes as numbers, as in
+    `x.view(-1, 400)`, the channels before all changes of shape by `view` stay.
     Channels of residual sums, of shared modules and of grouped convolutions stay. Pruned parameters become plain ones.
 
-    `example` is an input of the model, or a tuple of inputs. The model runs twice with it. Raises RuntimeError if the
-    model is in training mode, or if the smaller model does not compute the same outputs, and TypeError if the outputs
-    are objects of other classes than tensors, numbers, tuples, lists, dicts and dataclasses.
+    `example` is an input of the model, or a tuple of inputs. The model runs at least twice with it. Raises RuntimeError
+    if the model is in training mode, or if the smaller model does not compute the same outputs, and TypeError if the
+    outputs are objects of other classes than tensors, numbers, tuples, lists, dicts and dataclasses.
 
     Example:
 

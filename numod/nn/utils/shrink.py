@@ -74,7 +74,7 @@ class _Recorder:
         for module in model.modules():
             if type(module) in _KNOWN:
                 self.hooks.append(module.register_forward_pre_hook(self.enter, prepend=True))
-                self.hooks.append(module.register_forward_hook(self.leave))
+                self.hooks.append(module.register_forward_hook(self.leave, with_kwargs=True))
 
     def __call__(self, op: Op, inputs: tuple, attributes: tuple, outputs: tuple, in_place: bool) -> None:
         if self.depth:
@@ -88,9 +88,10 @@ class _Recorder:
     def enter(self, module: Module, inputs: tuple) -> None:
         self.depth += 1
 
-    def leave(self, module: Module, inputs: tuple, result: Any) -> None:
+    def leave(self, module: Module, args: tuple, kwargs: dict, result: Any) -> None:
         self.depth -= 1
         if not self.depth:
+            inputs = (*args, *kwargs.values())
             results = result if isinstance(result, tuple) else (result,)
             self.add(_Node(inputs, results, module, None, ()), [input for input in inputs if isinstance(input, Tensor)])
 
@@ -138,7 +139,8 @@ def _recorded(model: Module, example: tuple) -> tuple[_Recorder, Any]:
 class _Channels:
     """Removed channels on their way from a layer to the next one: which, and their constant values."""
 
-    def __init__(self, layer: Module, result: Tensor) -> None:
+    def __init__(self, layer: Module, result: Tensor, through_views: bool) -> None:
+        self.through_views = through_views
         rows = layer.weight.reshape(layer.weight.shape[0], -1)
         self.layer, self.count = layer, len(rows)
         removed = (rows != 0).any(1).logical_not().nonzero().flatten().tolist()
@@ -213,7 +215,47 @@ class _Channels:
             inputs = tuple(self.values if isinstance(input, Tensor) else input for input in node.inputs)
             self.values = apply(node.op, inputs, node.attributes)
             return True
-        return node.op.name in ("view", "row_major") and (result.shape == source.shape or self._flatten(source, result))
+        return self._pass_shape(node.op.name, node.attributes, source, result)
+
+    def _pass_shape(self, name: str, attributes: tuple, source: Tensor, result: Tensor) -> bool:
+        """Follow the channels through an op that joins, removes or reorders the other dimensions."""
+        is_image = self.axis == 1 and self.repeats == 1 and source.ndim > 2
+        if name == "max_pool_values":
+            return is_image and result.ndim == source.ndim
+        if name == "average_pool":
+            return is_image and result.ndim == source.ndim and not any(attributes[2]) and not attributes[-1]
+        if name in ("mean", "amax", "amin"):
+            dims, keepdim, dtype = attributes
+            return dtype is None and self._remove(() if keepdim else dims, dims)
+        if name == "squeeze":
+            dims = tuple(dim for dim in attributes[0] if source.shape[dim] == 1)
+            return self._remove(dims, dims)
+        if name == "unsqueeze":
+            self.axis += attributes[0] <= self.axis
+            return True
+        if name == "permute":
+            self.axis = attributes[0].index(self.axis)
+            return True
+        if name not in ("view", "row_major"):
+            return False
+        return result.shape == source.shape or (self.through_views and self._reshape(source, result))
+
+    def _remove(self, removed: tuple, changed: tuple) -> bool:
+        """Follow the channels where some dimensions are removed; False if theirs is among those that change."""
+        if self.axis in changed:
+            return False
+        self.axis -= sum(dim < self.axis for dim in removed)
+        return True
+
+    def _reshape(self, source: Tensor, result: Tensor) -> bool:
+        """Follow the channels where the dimensions before them, or those behind them, are joined or split."""
+        end = self.axis + 1
+        if result.shape[:end] == source.shape[:end]:
+            return True
+        if end == source.ndim and result.ndim and result.shape[-1] == source.shape[-1]:
+            self.axis = result.ndim - 1
+            return True
+        return self._flatten(source, result)
 
     def _flatten(self, source: Tensor, result: Tensor) -> bool:
         """Join the channels with the dimensions behind them."""
@@ -303,29 +345,47 @@ def _has_state(module: Module) -> bool:
 
 def shrink(model: Module, example: Any) -> Module:
     """As `prune.shrink`."""
+    if not isinstance(model, Module):
+        raise TypeError(f"shrink: expected a Module and an input of it, got {type(model).__name__}")
     if model.training:
         raise RuntimeError("shrink: the model is in training mode; call model.eval() before")
     example = example if isinstance(example, tuple) else (example,)
     with no_grad():
-        small = copy.deepcopy(model)
-        for module in small.modules():
-            for hook in [hook for hook in module._forward_pre_hooks.values() if isinstance(hook, BasePruningMethod)]:
-                number = next(key for key, other in module._forward_pre_hooks.items() if other is hook)
-                hook.remove(module)
+        try:
+            return _shrunk(model, example, through_views=True)
+        except RuntimeError:  # the model's own code may have sizes as numbers, as in x.view(-1, 400)
+            return _shrunk(model, example, through_views=False)
+
+
+def _shrunk(model: Module, example: tuple, through_views: bool) -> Module:
+    """A smaller copy. Raises RuntimeError if it computes something else."""
+    small = copy.deepcopy(model)
+    for module in small.modules():
+        for number, hook in list(module._forward_pre_hooks.items()):
+            if isinstance(hook, BasePruningMethod):
                 del module._forward_pre_hooks[number]
-        recorder, expected = _recorded(small, example)
-        fixed = _fixed(small, recorder)
-        for node in recorder.nodes:
-            is_free = type(node.module) in _LAYERS and id(node.module) not in fixed
-            if is_free and getattr(node.module, "groups", 1) == 1:
-                _cut_after(node, fixed, recorder.written_storages)
-        _check_same(expected, small(*example))
+                _make_plain(module, hook)
+    recorder, expected = _recorded(small, example)
+    fixed = _fixed(small, recorder)
+    for node in recorder.nodes:
+        is_free = type(node.module) in _LAYERS and id(node.module) not in fixed
+        if is_free and getattr(node.module, "groups", 1) == 1:
+            _cut_after(node, _Channels(node.module, node.results[0], through_views), fixed, recorder.written_storages)
+    _check_same(expected, small(*example))
     return small
 
 
-def _cut_after(node: _Node, fixed: set[int], written: set[int]) -> None:
+def _make_plain(module: Module, hook: BasePruningMethod) -> None:
+    """Make a pruned parameter a plain one. The original stays as it is: another layer may share it."""
+    name, requires_grad = hook._tensor_name, module._parameters[f"{hook._tensor_name}_orig"].requires_grad
+    value = hook.apply_mask(module).detach()
+    vars(module).pop(name, None)
+    del module._parameters[f"{name}_orig"], module._buffers[f"{name}_mask"]
+    setattr(module, name, Parameter(value, requires_grad=requires_grad))
+
+
+def _cut_after(node: _Node, channels: _Channels, fixed: set[int], written: set[int]) -> None:
     """Cut the removed channels of a node's layer, if they can be followed to the next layer."""
-    channels = _Channels(node.module, node.results[0])
     while channels.removed and len(node.users) == 1 and id(node.results[0]._storage) not in written:
         user, source = node.users[0], node.results[0]
         if user is None or id(user.module) in fixed:

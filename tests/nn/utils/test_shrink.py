@@ -215,6 +215,8 @@ def test_results_in_objects(kind):
 
 
 def test_errors():
+    with pytest.raises(TypeError, match="expected a Module and an input of it, got function"):
+        prune.shrink(lambda x: x, torch.ones(1))
     with pytest.raises(RuntimeError, match="call model.eval"):
         prune.shrink(nn.Linear(2, 2), torch.ones(1, 2))
 
@@ -264,3 +266,93 @@ def test_channels_of_a_depthwise_convolution_are_cut_with_those_before_it(activa
 def test_a_depthwise_convolution_with_several_filters_for_a_channel_stays():
     model = nn.Sequential(nn.Conv2d(3, 4, 1), nn.Conv2d(4, 8, 3, groups=4), nn.Conv2d(8, 2, 1))
     same(pruned(model, ["0"]), torch.randn(1, 3, 6, 6), _0=(4, 3, 1, 1), _1=(8, 1, 3, 3))
+
+
+class Between(nn.Module):
+    """Two layers with a function between them."""
+
+    def __init__(self, first, function, second):
+        super().__init__()
+        self.first, self.function, self.second = first, function, second
+
+    def forward(self, x):
+        return self.second(self.function(F.relu(self.first(x))))
+
+
+@pytest.mark.parametrize(
+    ("function", "second"),
+    [
+        (lambda x: F.max_pool2d(x, 2), nn.Conv2d(8, 3, 2)),
+        (lambda x: F.max_pool2d(x, 3, 2, 1), nn.Conv2d(8, 3, 2)),
+        (lambda x: F.avg_pool2d(x, 2), nn.Conv2d(8, 3, 2)),
+        (lambda x: F.adaptive_avg_pool2d(x, 1).flatten(1), nn.Linear(8, 3)),
+        (lambda x: F.adaptive_avg_pool2d(x, 4).flatten(1), nn.Linear(128, 3)),
+        (lambda x: F.adaptive_max_pool2d(x, 1)[..., 0, 0], None),
+        (lambda x: F.avg_pool2d(x, 3, 1, 1), None),  # zeros of the padding
+        (lambda x: x.mean((2, 3)), nn.Linear(8, 3)),
+        (lambda x: x.mean((2, 3), keepdim=True).squeeze((0, 2)).squeeze(-1), nn.Linear(8, 3)),
+        (lambda x: x.amax(-1).mean(-1), nn.Linear(8, 3)),
+        (lambda x: x.mean(1), None),
+        (lambda x: x.mean((2, 3), dtype=torch.float64).float(), None),
+        (lambda x: x.flatten(2).unsqueeze(0).squeeze(0), nn.Conv1d(8, 3, 1)),
+        (lambda x: x.permute(0, 2, 3, 1), nn.Linear(8, 3)),
+        (lambda x: x.permute(0, 2, 3, 1).reshape(-1, x.shape[1]), nn.Linear(8, 3)),
+        (lambda x: x.permute(0, 2, 3, 1).flatten(1), None),
+        (lambda x: x.permute(1, 0, 2, 3), None),
+        (lambda x: x.reshape(4, 2, 2, -1), None),
+    ],
+)
+def test_functions_between_two_layers(function, second):
+    torch.manual_seed(0)
+    first, x = nn.Conv2d(3, 8, 3), torch.randn(2, 3, 8, 8)
+    last = nn.Identity() if second is None else second
+    model = pruned(Between(first, function, last), ["first"])
+    small = prune.shrink(model, x)
+    torch.testing.assert_close(small(x), model(x), rtol=1e-4, atol=1e-5)
+    assert small.first.out_channels == (8 if second is None else 4)
+
+
+def test_sequences_between_linear_layers():
+    torch.manual_seed(0)
+    for function in (lambda x: x.mean(1), lambda x: x.flatten(0, 1), lambda x: x.transpose(0, 1)):
+        model = pruned(Between(nn.Linear(4, 8), function, nn.Linear(8, 3)), ["first"])
+        same(model, torch.randn(2, 5, 4), first=(4, 4), second=(3, 4))
+        assert prune.shrink(model, torch.randn(2, 5, 4)).first.out_features == 4
+
+
+def test_sizes_written_as_numbers_keep_the_channels_before_them():
+    torch.manual_seed(0)
+
+    class LeNet(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv1, self.conv2 = nn.Conv2d(1, 4, 3), nn.Conv2d(4, 6, 3)
+            self.fc, self.out = nn.Linear(6 * 4, 8), nn.Linear(8, 3)
+
+        def forward(self, x):
+            x = F.max_pool2d(F.relu(self.conv1(x)), 2)
+            x = F.max_pool2d(F.relu(self.conv2(x)), 2).view(-1, 6 * 4)
+            return self.out(F.relu(self.fc(x)))
+
+    model = pruned(LeNet(), ["conv1", "conv2", "fc"])
+    same(model, torch.randn(2, 1, 14, 14), conv1=(2, 1, 3, 3), conv2=(6, 2, 3, 3), fc=(4, 24), out=(3, 4))
+
+
+def test_layers_called_by_name():
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.relu, self.second = nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3)
+
+        def forward(self, x):
+            return self.second(input=self.relu(input=self.first(input=x)))
+
+    same(pruned(Net(), ["first"]), torch.randn(2, 4), first=(4, 4), second=(3, 4))
+
+
+def test_a_layer_that_shares_the_weight_before_pruning():
+    torch.manual_seed(0)
+    model = pruned(nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 8)), ["0"])
+    model[2].weight = model[0].weight_orig
+    small = same(model, torch.randn(2, 8), _0=(4, 8), _2=(8, 4))
+    assert model[0].weight_orig.count_nonzero() == 64 and small[0].weight.requires_grad
