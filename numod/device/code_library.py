@@ -40,6 +40,17 @@ def optimising_in_background(ahead: bool = False) -> Iterator[None]:
             queue.finish()
 
 
+def current_queue() -> background.Queue:
+    """LLVM's part of the current compilation."""
+    return _queue
+
+
+def set_queue(queue: background.Queue) -> None:
+    """Continue with another compilation."""
+    global _queue
+    _queue = queue
+
+
 def codegen() -> object:
     """Numba's code generator for this processor."""
     from numba.core import registry
@@ -203,9 +214,10 @@ def entry(
     from numba import _dynfunc
     from numba.core import compiler_lock
 
+    lock = signals.locked(compiler_lock.global_compiler_lock._lock)
     needed = room.LOAD + 2 * sum(len(code) for code, _ in objects)
     room_needed = room.compiling(needed, f"load the kernel {name}")
-    with Span("load", "LLVM: link object", name), room_needed, compiler_lock.global_compiler_lock:
+    with Span("load", "LLVM: link object", name), room_needed, lock:
         engine = codegen()._engine
         for code, functions in objects:
             if not _loaded.issuperset(functions):

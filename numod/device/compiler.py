@@ -13,11 +13,12 @@ import builtins
 import dis
 import functools
 import gc
+import threading
 import types
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
-from . import code_library, front_end, phases, replacements, target
+from . import code_library, front_end, phases, replacements, signals, target
 from .phases import Span
 
 _SKIPPED_PASSES = (  # skipped passes: array expressions, closures, `with`, literal_unroll, inlining by Numba
@@ -25,6 +26,7 @@ _SKIPPED_PASSES = (  # skipped passes: array expressions, closures, `with`, lite
     "inline_inlinables", "find_literally", "literal_unroll", "inline_overloads", "nopython_rewrites",
 )  # fmt: skip
 _ENDS_LIVES = "ir_legalization"  # the pass that ends the lives of variables, which only reference counting needs
+_OVERRIDES = "_library_class", "set_env"  # attributes of Numba's code generator that `cpu` sets for kernels
 _helpers: dict[tuple, Callable] = {}
 _gc_suspended = False  # whether garbage collection is suspended
 
@@ -139,6 +141,8 @@ def quickly(ahead: bool = False, gpu: bool = False, package: str = "numba") -> I
     replacements.install(package, gpu)
     _gc_suspended = gc.isenabled()
     gc.disable()
+    if threading.current_thread() is threading.main_thread():  # no other thread calls handlers
+        signals.around = suspended
     try:
         with code_library.optimising_in_background(ahead):
             yield
@@ -154,7 +158,47 @@ def restore() -> bool:
     """Restore Numba's functions and garbage collection. Returns whether garbage collection is enabled."""
     global _gc_suspended
     replacements.restore()
+    signals.around = nullcontext
     if _gc_suspended:
         gc.enable()
     _gc_suspended = False
     return gc.isenabled()
+
+
+@contextmanager
+def suspended() -> Iterator[None]:
+    """Context in which this thread's compilation is suspended: the handler of a signal runs in the middle of it.
+
+    The handler is the user's code: it may compile functions with Numba, or need other kernels. Numba then finds its own
+    functions, loads what it compiles, and does not take the handler's functions for callees of the kernel.
+    """
+    global _gc_suspended
+    codegen, queue, gc_suspended = vars(code_library.codegen()), code_library.current_queue(), _gc_suspended
+    overrides = {name: codegen.pop(name) for name in _OVERRIDES if name in codegen}
+    stacks = [(stack, stack[:]) for stack in _stacks()]
+    replaced = replacements.restore()
+    restore()
+    for stack, _ in stacks:
+        stack.clear()
+    try:
+        with phases.collected(phases.outside):
+            yield
+    finally:
+        for stack, content in stacks:
+            stack[:] = content
+        codegen.update(overrides)
+        code_library.set_queue(queue)
+        replacements.replace(replaced)
+        signals.around, _gc_suspended = suspended, gc_suspended
+        if gc_suspended:
+            gc.disable()
+
+
+def _stacks() -> Iterator[list]:
+    """Numba's lists of what is being compiled, and that of `front_end`."""
+    from numba.core import registry
+    from numba.core.utils import ThreadLocalStack
+
+    yield front_end.walking
+    yield registry.cpu_target.typing_context.callstack._stack
+    yield from [kind()._stack for kind in ThreadLocalStack._registered.values()]

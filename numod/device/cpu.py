@@ -377,7 +377,7 @@ def _unloaded(library: type) -> Iterator[None]:
     """Context in which Numba loads no code that it compiles."""
     from numba.core import compiler_lock
 
-    with compiler_lock.global_compiler_lock:
+    with signals.locked(compiler_lock.global_compiler_lock._lock):
         codegen = code_library.codegen()
         codegen._library_class = library
         codegen.set_env = lambda key, environment: None

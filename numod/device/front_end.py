@@ -21,7 +21,7 @@ from .statements import OtherReturnType, Statements
 
 TEXT = "__text__"  # the global variable of a kernel's functions that has the text in which they are defined
 
-_walking: set[FunctionType] = set()  # the functions that are being written; Numba's lock is held
+walking: list[FunctionType] = []  # the functions that are being written; Numba's lock is held
 # The attribute of a function for the argument types for which it was left to Numba: callers that are then left to it
 # ask for them again. A weak dictionary would run Python code when a function dies, where an interrupt is lost.
 _LEFT = "__left_to_numba__"
@@ -39,7 +39,7 @@ def compiled(state: object) -> object | None:
     left = vars(function).setdefault(_LEFT, set())
     if state.args in left or any(isinstance(kind, types.Omitted) for kind in state.args):  # default values
         return None
-    if function in _walking:
+    if function in walking:
         left.add(state.args)
         raise Unsupported("recursion")
     names = code.co_varnames[: code.co_argcount]
@@ -50,7 +50,7 @@ def compiled(state: object) -> object | None:
     state.calltypes = {}
     state.return_type = types.none
     with phases.Span("lowering", "translate", state.func_id.func_qualname):
-        _walking.add(function)
+        walking.append(function)
         try:
             try:
                 _lower(state)
@@ -65,7 +65,7 @@ def compiled(state: object) -> object | None:
             left.add(state.args)
             return None
         finally:
-            _walking.discard(function)
+            walking.remove(function)
         typed_passes.NoPythonBackend().run_pass(state)
     return state.cr
 

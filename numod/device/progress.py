@@ -1,12 +1,14 @@
 """What the user notices while kernels are compiled: a line on a terminal, and that Ctrl-C ends it.
 
 The compiler calls `checkpoint` every few milliseconds, where an exception does no harm. The line is shown by the main
-thread only, on the standard error if that is a terminal, once half a second has passed. It is erased before the
-program goes on. Kernels that follow each other within a second count as one wait.
+thread only, on the standard error if that is a terminal, once half a second has passed. It begins where the cursor is,
+after a prompt or a bar of the program, and takes at most half of the columns. It is erased before the program goes on.
+Kernels that follow each other within a second count as one wait.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
@@ -18,7 +20,8 @@ from . import signals
 
 SILENT_SECONDS = 0.5  # of compilation before the line appears
 _PAUSE_SECONDS = 1.0  # without compilation, after which the count begins again
-_ERASE = "\r\x1b[K"
+_COLUMNS = 80  # where the terminal does not say how many it has
+_LEAST_COLUMNS = 20  # of the line, in terminals that have them
 
 
 class _Wait:
@@ -26,7 +29,7 @@ class _Wait:
 
     begun = expected = 0
     spent = ended = started = 0.0
-    name, shown, active = "", False, False
+    name, shown, active = "", "", False
 
 
 _wait = _Wait()
@@ -50,8 +53,8 @@ def compiling(name: str, again: bool = False) -> Iterator[None]:
         _wait.ended, _wait.active = time.perf_counter(), False
         _wait.spent += _wait.ended - now
         if _wait.shown:
-            _wait.shown = False
-            _write(_ERASE)
+            shown, _wait.shown = _wait.shown, ""
+            _write(_erasing(len(shown)))
 
 
 @contextmanager
@@ -77,9 +80,9 @@ def checkpoint() -> None:
     """Show the line if it is time, and call the handlers of signals that came."""
     if _wait.active and not _wait.shown and _wait.spent + time.perf_counter() - _wait.started > SILENT_SECONDS:
         if threading.current_thread() is threading.main_thread():
-            _wait.shown = True
             total = f"/{max(_wait.expected, _wait.begun)}" if _wait.expected else ""
-            _write(f"\rcompiling kernels {_wait.begun}{total} \N{HORIZONTAL ELLIPSIS} {_wait.name}"[:79])
+            _wait.shown = f"compiling kernels {_wait.begun}{total} {_ellipsis()} {_wait.name}"[: _width()]
+            _write(_wait.shown if _is_dumb() else f"\x1b[?7l{_wait.shown}\x1b[?7h")  # without a break at the margin
     signals.deliver()
 
 
@@ -90,9 +93,31 @@ def _is_terminal() -> bool:
         return False
 
 
+def _is_dumb() -> bool:
+    """Whether the terminal knows no control sequences."""
+    return os.environ.get("TERM") == "dumb"
+
+
+def _erasing(count: int) -> str:
+    """The characters that erase `count` columns before the cursor."""
+    return "\b" * count + (" " * count + "\b" * count if _is_dumb() else "\x1b[K")
+
+
+def _width() -> int:
+    """The most columns of the line."""
+    columns = 0
+    with suppress(OSError, ValueError, AttributeError):  # no file, or closed
+        columns = os.get_terminal_size(sys.stderr.fileno()).columns
+    columns = columns or _COLUMNS
+    return max(columns // 2, min(columns - 1, _LEAST_COLUMNS))
+
+
+def _ellipsis() -> str:
+    encoding = getattr(sys.stderr, "encoding", None) or "ascii"
+    return "\N{HORIZONTAL ELLIPSIS}" if encoding.lower().startswith("utf") else "..."
+
+
 def _write(text: str) -> None:
     with suppress(OSError, ValueError):
-        encoding = getattr(sys.stderr, "encoding", None) or "ascii"
-        text = text if encoding.lower().startswith("utf") else text.replace("\N{HORIZONTAL ELLIPSIS}", "...")
         sys.stderr.write(text)
         sys.stderr.flush()

@@ -19,16 +19,23 @@ _originals: list[tuple[object, str, object]] = []  # the attributes that are rep
 
 def install(package: str, gpu: bool) -> None:
     """Replace functions of Numba, whose target for a GPU is in `package`."""
-    for owner, name, replacement in all_replacements(package, gpu):
+    replace(all_replacements(package, gpu))
+
+
+def replace(replacements: Iterable[tuple[object, str, object]]) -> None:
+    """Replace attributes: (owner, name, replacement)."""
+    for owner, name, replacement in replacements:
         _originals.append((owner, name, own_attribute(owner, name)))
         setattr(owner, name, replacement)
 
 
-def restore() -> None:
-    """Restore Numba's functions."""
+def restore() -> list[tuple[object, str, object]]:
+    """Restore Numba's functions. Returns what had replaced them, for `replace`."""
+    replaced = [(owner, name, own_attribute(owner, name)) for owner, name, _ in _originals]
     while _originals:
         owner, name, function = _originals.pop()
         delattr(owner, name) if function is None else setattr(owner, name, function)
+    return replaced
 
 
 def own_attribute(owner: object, name: str) -> object:

@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 # signals whose handlers are likely to raise; SIGINT last, so that it is restored last
 _SIGNALS = [
@@ -15,7 +15,9 @@ _SIGNALS = [
     for name in ("SIGALRM", "SIGHUP", "SIGTERM", "SIGUSR1", "SIGUSR2", "SIGINT")
     if hasattr(signal, name)
 ]
+_POLL = 0.05  # seconds
 _deferred: list[tuple[int, Callable]] = []  # signals that came while they were deferred, with their handlers
+around: Callable[[], AbstractContextManager] = nullcontext  # the context in which `deliver` calls handlers
 
 
 class Stopped(BaseException):
@@ -73,9 +75,21 @@ def deliver() -> None:
     while _deferred:  # those after a handler that raises stay for the end of the context
         number, handler = _deferred.pop(0)
         try:
-            handler(number, sys._getframe())
+            with around():
+                handler(number, sys._getframe())
         except BaseException as error:
             raise Stopped(error) from None
+
+
+@contextmanager
+def locked(lock: threading.RLock) -> Iterator[None]:
+    """Context inside of `waiting` that holds the lock. While another thread has it, handlers of signals are called."""
+    while not lock.acquire(timeout=_POLL):
+        deliver()
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def _raise_all() -> None:

@@ -16,7 +16,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -114,7 +114,7 @@ def build(
     An `alone` kernel holds the GIL while it runs.
     """
     with signals.waiting():
-        with unforked:  # this imports Numba
+        with signals.locked(unforked):  # this imports Numba
             key = _key(backend.identity(), source, signature, parallel, fastmath, alone)
         with _locked(_lock):
             if key not in _built:
@@ -148,7 +148,7 @@ def complete(kernel: Kernel) -> None:
         return
     with signals.waiting(), _locked(_lock):
         if kernel.finish is not None:
-            with _timed(kernel), unforked, progress.compiling(kernel.name, again=True):
+            with _timed(kernel), signals.locked(unforked), progress.compiling(kernel.name, again=True):
                 kernel.launch = kernel.finish()
             _note(kernel)
 
@@ -178,13 +178,13 @@ def _timed(kernel: Kernel) -> Iterator[None]:
 @contextmanager
 def _locked(lock: threading.RLock) -> Iterator[None]:
     """Context that holds the lock. Another thread that builds a kernel is waited for."""
-    if not lock.acquire(blocking=False):
-        with Span("wait", "for another thread's kernel"):
-            lock.acquire()
-    try:
+    with ExitStack() as stack:
+        if not lock.acquire(blocking=False):
+            with Span("wait", "for another thread's kernel"):
+                stack.enter_context(signals.locked(lock))
+        else:
+            stack.callback(lock.release)
         yield
-    finally:
-        lock.release()
 
 
 def kernels() -> list[Kernel]:
@@ -200,7 +200,7 @@ def begun() -> list[Kernel]:
 
 def _make(backend: Backend, kernel: Kernel, fastmath: frozenset, alone: bool) -> Kernel:
     """Compile the kernel, or load it from the cache, and note how long it took."""
-    with _timed(kernel), unforked:
+    with _timed(kernel), signals.locked(unforked):
         with Span("load", "find the cache", kernel.name):
             from .cache import KernelCache  # here, since it imports hashlib
 

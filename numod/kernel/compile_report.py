@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shutil
+import textwrap
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ..device import phases
 from .build import Kernel, begun
+
+_COLUMNS = ["total", *phases.PHASES, "behind"]
+_WIDE = 160  # columns of a terminal that shows a kernel in one line; where it has fewer, a kernel takes two
 
 
 @dataclass(frozen=True)
@@ -28,6 +33,8 @@ class KernelTime:
 @dataclass(frozen=True)
 class CompileReport:
     """The result of `compile_report`. `str(report)` is a table.
+
+    The table has lines of 80 characters where the terminal is narrow (or COLUMNS says so), else up to 160.
 
     `phases`: seconds by phase of all kernels, and of work for all of them: importing Numba, writing texts.
     `wall`: seconds of the whole run, where it is known.
@@ -58,17 +65,19 @@ class CompileReport:
         }  # fmt: skip
 
     def __str__(self) -> str:
-        return "\n".join([*self._table(), "", *self._summary()])
+        columns = shutil.get_terminal_size((_WIDE, 24)).columns
+        summary = [line for text in self._summary() for line in textwrap.wrap(text, max(columns, 40))]
+        return "\n".join([*self._table(_line if columns >= _WIDE else _lines), "", *summary])
 
-    def _table(self) -> list[str]:
-        lines = [_line("kernel", ["total", *phases.PHASES, "behind"], "from")]
+    def _table(self, line: Callable[[str, Sequence[str], str], str]) -> list[str]:
+        lines = [line("kernel", _COLUMNS, "from")]
         for kernel in self.kernels[: self.rows]:
             times = [kernel.seconds, *(kernel.phases.get(phase, 0.0) for phase in phases.PHASES), kernel.background]
-            lines.append(_line(kernel.name, map(_milliseconds, times), kernel.reason))
+            lines.append(line(kernel.name, [*map(_milliseconds, times)], kernel.reason))
         if len(self.kernels) > self.rows:
             lines.append(f"... and {len(self.kernels) - self.rows} more")
         totals = [self.seconds, *(self.phases.get(phase, 0.0) for phase in phases.PHASES), self.background]
-        return [*lines, _line("all, in ms", map(_milliseconds, totals), "")]
+        return [*lines, line("all, in ms", [*map(_milliseconds, totals)], "")]
 
     def _summary(self) -> list[str]:
         """The lines that sum up the kernels' times, with the meaning of each phase."""
@@ -121,10 +130,19 @@ def _kernel_time(kernel: Kernel) -> KernelTime:
     return KernelTime(kernel.name, not kernel.cached, reason, kernel.seconds, seconds, in_background - waited)
 
 
-def _line(name: str, columns: Sequence[str], reason: str) -> str:
-    short = name if len(name) <= 40 else f"{name[:23]}...{name[-14:]}"
-    return f"{short:<41}{''.join(f'{column:>9}' for column in columns)}  {reason}".rstrip()
+def _line(name: str, values: Sequence[str], reason: str) -> str:
+    return f"{_short(name):<41}{''.join(f'{value:>9}' for value in values)}  {reason}".rstrip()
+
+
+def _lines(name: str, values: Sequence[str], reason: str) -> str:
+    """Two lines, of which the second has the values."""
+    row = "".join(f"{value:>{max(len(column), 5) + 1}}" for value, column in zip(values, _COLUMNS))
+    return f"{f'{_short(name):<41}{reason}'.rstrip()}\n{row}"
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= 40 else f"{name[:23]}...{name[-14:]}"
 
 
 def _milliseconds(seconds: float) -> str:
-    return f"{1e3 * seconds:.1f}"
+    return f"{1e3 * seconds:.1f}" if seconds < 1 else f"{1e3 * seconds:.0f}"

@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import signal
 import subprocess
 import sys
+import threading
+from collections.abc import Callable
+from contextlib import nullcontext
 
+import numba
 import numpy as np
 import pytest
+from numba.core import compiler_lock
 
-from numod.device import compiler, cpu, division, wrapper
+from numod.device import compiler, cpu, division, signals, wrapper
 from numod.kernel import build, inspection, specialize
 
 HELPER = "@device_function\ndef {name}(x):\n    return x * {factor}\n"
+AMID = """
+@device_function
+def plus(x, y):
+    return x + y
+
+def kernel(x, out):
+    for i in range(out.size):
+        out[i] = plus(x[i], {}.0) if i // 2 < 9 else x[i] % 3.0
+"""
 KERNEL = "def kernel(x, out):\n    for i in range(out.size):\n        out[i] = {name}(x[i]) + {more}\n"
 
 
@@ -137,3 +153,84 @@ def test_a_first_call_deep_in_a_recursion_does_not_spoil_numba(tmp_path) -> None
         text=True,
     )
     assert finished.stdout.strip() == "6.0", finished.stderr
+
+
+def build_with_handler(monkeypatch: pytest.MonkeyPatch, factor: int, at: int, handler: Callable[[], None]) -> list:
+    """Build a kernel, at one of the checkpoints of which a signal comes; returns what it makes of 1 and 2."""
+    passed, deliver = [], signals.deliver
+
+    def delivering() -> None:
+        passed.append(signals.around is compiler.suspended)
+        if sum(passed) == at:
+            signal.raise_signal(signal.SIGUSR1)
+        deliver()
+
+    monkeypatch.setenv("NUMOD_CACHE_DIR", "")
+    before = signal.signal(signal.SIGUSR1, lambda number, frame: handler())
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(signals, "deliver", delivering)
+            kernel = build.build(cpu, "amid", AMID.format(factor), "float64[], float64[]")
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert sum(passed) >= at and gc.isenabled() and signals.around is nullcontext
+    out = np.empty(2)
+    kernel.launch(np.array([1.0, 2.0]), out)
+    return out.tolist()
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="needs POSIX signals")
+@pytest.mark.parametrize("at", [1, 7, 13, 20])
+def test_a_signals_handler_compiles_as_usual_in_the_middle_of_a_kernel(
+    monkeypatch: pytest.MonkeyPatch, at: int
+) -> None:
+    results = []
+
+    def handler() -> None:
+        floor_divide = numba.njit(lambda x, y: x // y)
+        with pytest.raises(ZeroDivisionError):  # not as in kernels
+            floor_divide(1, 0)
+        results.append(floor_divide(-7, 2))
+        out = np.empty(2)
+        build.build(cpu, "amid", AMID.format(50_000 + at), "float64[], float64[]").launch(np.array([3.0, 4.0]), out)
+        results.append(out.tolist())
+
+    assert build_with_handler(monkeypatch, 60_000 + at, at, handler) == [60_001.0 + at, 60_002.0 + at]
+    assert results == [-4, [50_003.0 + at, 50_004.0 + at]]
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="needs POSIX signals")
+def test_a_handler_that_needs_the_kernel_that_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    out = np.empty(1)
+
+    def handler() -> None:
+        build.build(cpu, "amid", AMID.format(70_000), "float64[], float64[]").launch(np.array([1.0]), out)
+
+    assert build_with_handler(monkeypatch, 70_000, 20, handler) == [70_001.0, 70_002.0] and out.tolist() == [70_001.0]
+
+
+def test_a_wait_for_numbas_lock_ends_with_a_signal() -> None:
+    """Another thread compiles a function of the user's for a long time."""
+    lock, taken, ended = compiler_lock.global_compiler_lock, threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with lock:
+            taken.set()
+            ended.wait(60)
+
+    class Lock:
+        """The lock, which a signal comes to wait for."""
+
+        def acquire(self, timeout: float) -> bool:
+            signal.raise_signal(signal.SIGINT)
+            return lock._lock.acquire(timeout=timeout)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    taken.wait(60)
+    try:
+        with pytest.raises(KeyboardInterrupt), signals.waiting(), signals.locked(Lock()):
+            pass
+    finally:
+        ended.set()
+        thread.join()

@@ -29,6 +29,7 @@ class Terminal(io.StringIO):
 @pytest.fixture
 def terminal(monkeypatch):
     monkeypatch.delenv("NUMOD_QUIET", raising=False)
+    monkeypatch.delenv("TERM", raising=False)
     stream = Terminal()
     monkeypatch.setattr(progress, "sys", SimpleNamespace(stderr=stream))  # pytest replaces sys.stderr
     monkeypatch.setattr(progress, "_wait", progress._Wait())
@@ -36,15 +37,25 @@ def terminal(monkeypatch):
     return stream
 
 
+def shown(line: str) -> str:
+    """What shows a line at the cursor, without a break at the margin."""
+    return f"\x1b[?7l{line}\x1b[?7h"
+
+
+def erased(line: str) -> str:
+    return "\b" * len(line) + "\x1b[K"
+
+
 def test_a_line_is_shown_and_erased(terminal):
     with progress.compiling("add_1"):
-        assert terminal.getvalue() == "\rcompiling kernels 1 … add_1"
+        assert terminal.getvalue() == shown("compiling kernels 1 … add_1")
         progress.checkpoint()
         with progress.compiling("inner"):
             pass
     with progress.compiling("mul_2"):
         pass
-    assert terminal.getvalue() == "\rcompiling kernels 1 … add_1\r\x1b[K\rcompiling kernels 2 … mul_2\r\x1b[K"
+    lines = "compiling kernels 1 … add_1", "compiling kernels 2 … mul_2"
+    assert terminal.getvalue() == "".join(shown(line) + erased(line) for line in lines)
 
 
 def test_kernels_that_are_expected_are_counted(terminal):
@@ -52,7 +63,8 @@ def test_kernels_that_are_expected_are_counted(terminal):
         progress.loaded()
         with progress.compiling("add"), progress.expecting(9):
             pass
-    assert terminal.getvalue() == "\rcompiling kernels 2/3 … add\r\x1b[K"
+    line = "compiling kernels 2/3 … add"
+    assert terminal.getvalue() == shown(line) + erased(line)
 
 
 def test_a_short_wait_shows_nothing(terminal, monkeypatch):
@@ -89,7 +101,25 @@ def test_other_threads_show_nothing(terminal):
 def test_an_encoding_without_the_sign(terminal):
     terminal.encoding = None
     with progress.compiling("add"):
-        assert terminal.getvalue() == "\rcompiling kernels 1 ... add"
+        assert terminal.getvalue() == shown("compiling kernels 1 ... add")
+
+
+@pytest.mark.parametrize("columns, width", [(0, 40), (200, 100), (40, 20), (30, 20), (10, 9)])
+def test_the_line_fits_into_a_narrow_terminal(terminal, monkeypatch, columns, width):
+    terminal.fileno = lambda: 2
+    monkeypatch.setattr(os, "get_terminal_size", lambda descriptor: os.terminal_size((columns, 24)))
+    line = ("compiling kernels 1 … " + "x" * 200)[:width]
+    with progress.compiling("x" * 200):
+        assert terminal.getvalue() == shown(line)
+    assert terminal.getvalue() == shown(line) + erased(line)
+
+
+def test_a_terminal_without_control_sequences(terminal, monkeypatch):
+    monkeypatch.setenv("TERM", "dumb")
+    line = "compiling kernels 1 … add"
+    with progress.compiling("add"):
+        pass
+    assert terminal.getvalue() == line + "\b" * 25 + " " * 25 + "\b" * 25
 
 
 @pytest.fixture
@@ -173,15 +203,15 @@ sys.stderr.write("done")
 def test_on_a_terminal():
     terminal, end = os.openpty()
     try:
-        environment = {**os.environ, "NUMOD_CACHE_DIR": "", "NUMOD_QUIET": "0"}
+        environment = {**os.environ, "NUMOD_CACHE_DIR": "", "NUMOD_QUIET": "0", "TERM": "xterm"}
         subprocess.run(
             [sys.executable, "-c", TERMINAL], stderr=end, stdout=end, env=environment, timeout=120, check=True
         )
-        shown = os.read(terminal, 10000).decode()
+        output = os.read(terminal, 10000).decode()
     finally:
         os.close(end)
         os.close(terminal)
-    assert shown.startswith("\rcompiling kernels 1 … shown_") and shown.endswith("\r\x1b[Kdone")
+    assert output.startswith("\x1b[?7lcompiling kernels 1 … shown_") and output.endswith("\b\x1b[Kdone")
 
 
 IMPORTED = """

@@ -15,7 +15,7 @@ import numod
 from numod.device import cpu
 from numod.device.phases import PHASES
 from numod.kernel import build
-from numod.kernel.compile_report import CompileReport
+from numod.kernel.compile_report import CompileReport, KernelTime
 
 SCRIPT = """
 import json
@@ -62,6 +62,21 @@ def test_the_report_of_this_process_adds_up() -> None:
     shown = str(numod.compile_report(rows=1))
     assert shown.startswith("kernel ")
     assert f"... and {len(report.kernels) - 1} more" in shown or len(report.kernels) == 1
+
+
+def test_the_table_fits_into_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = {phase: 12.3456 for phase in PHASES}
+    kernel = KernelTime("k" * 60, True, "no entry, not used so far", 99.9, seconds, 1.0)
+    report = CompileReport([kernel], seconds, 99.9, wall=123.4, waited=2.0)
+    for columns, longest in (("80", 80), ("40", 80), ("200", 170)):
+        monkeypatch.setenv("COLUMNS", columns)
+        lines = str(report).splitlines()
+        assert max(map(len, lines)) <= longest and not any(line.endswith(" ") for line in lines)
+    monkeypatch.setenv("COLUMNS", "80")
+    assert str(report).splitlines()[2:4] == [
+        "k" * 23 + "..." + "k" * 14 + " no entry, not used so far",
+        " 99900  12346  12346  12346    12346    12346 12346 12346 12346 12346   1000",
+    ]
 
 
 def test_threads_that_wait_for_another_are_not_compared_with_the_whole_run() -> None:
