@@ -104,6 +104,9 @@ other.join()""",
 }  # fmt: skip
 
 
+SAMPLE = {"threads", "child", "child_first", "child_of_a_busy_parent", "the_end_behind_a_launch"}
+
+
 def run(code):
     environment = {
         **os.environ,
@@ -120,7 +123,9 @@ def run(code):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
-@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize(
+    "part", [part if part in SAMPLE else pytest.param(part, marks=pytest.mark.threads) for part in PARTS]
+)
 def test_no_abort_and_right_results(part):
     result = run(PARTS[part])
     assert result.returncode == 0, f"exit {result.returncode}: {result.stderr[-2000:]}"

@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+from selection import diagonals
 
 import numod as torch
 from numod import nn
@@ -271,8 +272,9 @@ def test_refused_measurements(parameters, error, message):
         convert(network(), **parameters)
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize(
+    "name, dtype", diagonals(list(CONFIGS), [torch.bfloat16, torch.float16], 2, others=pytest.mark.fuzz)
+)
 def test_training_in_16_bits(name, dtype):
     config, x = CONFIGS[name][0], torch.randn(4, 64).to(dtype)
     model = network().to(dtype)

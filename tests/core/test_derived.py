@@ -5,6 +5,7 @@ import os
 
 import numpy as np
 import pytest
+from selection import diagonals
 
 import numod as torch
 from numod import nn
@@ -216,6 +217,10 @@ CASES = [
 ]
 
 
+def _case_name(value):
+    return value if isinstance(value, str) else f"{value[0].__name__}-{value[1]}"
+
+
 def scale_of(weight):
     if not weight.is_quantized:
         return weight
@@ -227,14 +232,14 @@ def values(result):
     return result.dequantize().clone()
 
 
-@pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
-@pytest.mark.parametrize("make, change", CASES, ids=lambda case: getattr(case, "__name__", case))
+@pytest.mark.parametrize("case, mode", diagonals(CASES, list(MODES), 2, others=pytest.mark.fuzz), ids=_case_name)
 @torch.no_grad()
-def test_a_layer_that_was_called_sees_writes(make, change, mode):
+def test_a_layer_that_was_called_sees_writes(case, mode):
+    make, change = case
     torch.manual_seed(0)
     layer, weight, bias, x = make()
     layer(x)  # the cached values of this call must not become constants of a program
-    call = mode(layer)
+    call = MODES[mode](layer)
     assert values(call(x)).equal(values(layer(x)))
     CHANGES[change](weight, bias)
     assert values(call(x)).equal(values(copy.deepcopy(layer)(x)))

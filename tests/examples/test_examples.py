@@ -66,6 +66,7 @@ def test_the_compiled_step_gives_the_eager_losses() -> None:
     assert eager == pytest.approx(compiled, rel=1e-4) and eager[-1] < eager[0]
 
 
+@pytest.mark.learner
 def test_the_quantized_block_of_mobilenet_is_as_good() -> None:
     script = example("quantize_digits")
     result = script.main(script.MobileNetwork)

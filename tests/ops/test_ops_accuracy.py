@@ -12,9 +12,11 @@ import numod
 from accuracy import ROOTS, UNARY, around, exact, ulps
 from cases import check
 from numod.ops.pointwise import rows
+from selection import diagonals
 from two_inputs import BINARY
 
 INF, NAN = float("inf"), float("nan")
+SIXTEEN_BITS = numod.float16, numod.bfloat16
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -85,16 +87,22 @@ def check_rounded_once(call, exact, rows_of_points, dtype):
         assert abs(right) > limit or ulps(actual, right, dtype) <= 0.502, (point, actual, right)
 
 
-@pytest.mark.parametrize("dtype", [numod.float16, numod.bfloat16])
-@pytest.mark.parametrize("name", UNARY)
+@pytest.mark.parametrize("name, dtype", diagonals(list(UNARY), SIXTEEN_BITS, 2, others=pytest.mark.fuzz))
 def test_sixteen_bit_rows_round_once(name, dtype):
     row = UNARY[name]
     points = [(x,) for x in row.points if fits_sixteen_bits(x)]
     check_rounded_once(lambda x: rows[name](x, *row.numbers), row.exact, points, dtype)
 
 
-@pytest.mark.parametrize("dtype", [numod.float16, numod.bfloat16])
-@pytest.mark.parametrize("name", [name for name in BINARY if "of order" not in name and name != "multigammaln"])
+@pytest.mark.parametrize(
+    "name, dtype",
+    diagonals(
+        [name for name in BINARY if "of order" not in name and name != "multigammaln"],
+        SIXTEEN_BITS,
+        2,
+        others=pytest.mark.fuzz,
+    ),
+)
 def test_sixteen_bit_rows_of_two_inputs_round_once(name, dtype):
     case = BINARY[name]
     points = [row for row in case.points if all(map(fits_sixteen_bits, row))]

@@ -16,6 +16,15 @@ def pairwise(*parameters: Sequence, others: pytest.MarkDecorator) -> list:
     return [pytest.param(*case, marks=() if chosen else others) for case, chosen in chosen_of(*parameters).items()]
 
 
+def diagonals(first: Sequence, second: Sequence, step: int, others: pytest.MarkDecorator) -> list:
+    """The product of two lists. A value of the first meets every `step`-th of the second, the next one those beside."""
+    return [
+        pytest.param(x, y, marks=others if (j + k) % step else ())
+        for j, x in enumerate(first)
+        for k, y in enumerate(second)
+    ]
+
+
 def chosen_of(*parameters: Sequence) -> dict[tuple, bool]:
     """Whether the selection has each case: those with the most new pairs come first, of these the one with the fewest
     pairs that were chosen often.

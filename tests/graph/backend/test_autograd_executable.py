@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import pytest
 from pairs import batch, compile, equal, net
+from selection import diagonals
 
 import numod
 from numod import nn
@@ -335,8 +336,7 @@ _DONE: dict[str, Callable] = {
 }
 
 
-@pytest.mark.parametrize("done", _DONE)
-@pytest.mark.parametrize("case", _RETURNED)
+@pytest.mark.parametrize("case, done", diagonals(list(_RETURNED), list(_DONE), 2, others=pytest.mark.fuzz))
 def test_results_that_are_views(case: str, done: str) -> None:
     def run(wrap: Callable) -> list:
         outcomes = []

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import pytest
 from pairs import Pair, batch, compile, equal, forward_pair, gradients_of, net, step_of
+from selection import pairwise
 
 import numod
 from numod import nn
@@ -377,9 +378,15 @@ STEPS = [
 
 
 @pytest.mark.filterwarnings("ignore:compile")
-@pytest.mark.parametrize("kind", [numod.optim.SGD, numod.optim.Adam, numod.optim.LBFGS])
-@pytest.mark.parametrize("number", range(len(STEPS)))
-@pytest.mark.parametrize("pattern", ["0111", "11101", "00011", "10101", "0101"])
+@pytest.mark.parametrize(
+    "pattern, number, kind",
+    pairwise(
+        ["0111", "11101", "00011", "10101", "0101"],
+        range(len(STEPS)),
+        [numod.optim.SGD, numod.optim.Adam, numod.optim.LBFGS],
+        others=pytest.mark.fuzz,
+    ),
+)
 def test_steps_over_gradients_that_were_made_outside(pattern: str, number: int, kind: type) -> None:
     if kind is numod.optim.LBFGS and STEPS[number] not in (_step_and_drop, _clip):
         return
