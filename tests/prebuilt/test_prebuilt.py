@@ -21,7 +21,7 @@ import pytest
 
 from numod.device import target
 from numod.kernel import store
-from numod.prebuilt import buildable
+from numod.prebuilt import build, buildable
 
 ROOT = Path(__file__).parents[2]
 RUN = """
@@ -169,3 +169,18 @@ def test_kernels_for_another_architecture_are_compiled_and_have_the_keys_that_a_
     assert {*keys["level"]}.isdisjoint(entry.key for entry in entries["more"])
     objects = [bytes(code[:20]) for entry in entries["level"] for code, _ in entry.parts]
     assert {(code[:4], int.from_bytes(code[18:], "little")) for code in objects} == {(b"\x7fELF", 183)}
+
+
+def test_levels_that_can_be_compiled_on_other_systems_and_processors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    features = {"x86_64": target.LEVELS["x86-64-v3"], "arm64": target.LEVELS["aarch64"]}
+    for triple, levels in (
+        ("x86_64-unknown-linux-gnu", list(target.LEVELS)), ("aarch64-unknown-linux-gnu", []),
+        ("x86_64-pc-windows-msvc", ["x86-64-v3"]), ("arm64-apple-darwin23.1.0", ["aarch64"]),
+    ):  # fmt: skip
+        monkeypatch.setattr(target, "triple", lambda triple=triple: triple)
+        monkeypatch.setattr(target, "features", lambda triple=triple: features.get(triple.partition("-")[0], ""))
+        assert buildable() == levels
+    with pytest.raises(ValueError, match="x86-64-v3 cannot be compiled here; expected aarch64$"):
+        build(str(tmp_path / "some.pack"), ["aarch64", "x86-64-v3"])
