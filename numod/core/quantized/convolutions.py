@@ -36,9 +36,14 @@ class Settings(NamedTuple):
 def static_convolution(
     x: Tensor, x_quantizer: Quantizer, weight: QuantizedTensor, bias: Tensor | None, out: Quantizer, relu: bool,
     settings: Settings,
-) -> Tensor:  # fmt: skip
-    """Integers (N, *sizes, O) of `out` for images (N, *sizes, C), by filters (O, C / groups, *taps)."""
+) -> Tensor | None:  # fmt: skip
+    """Integers (N, *sizes, O) of `out` for images (N, *sizes, C), by filters (O, C / groups, *taps).
+
+    None where the steps of the sums are too coarse for the bias.
+    """
     parts = parts_of(weight)
+    if parts.rounds_bias(x_quantizer, bias, out.scale):
+        return None
     offset, multiplier = parts.requantizer(x_quantizer, bias, out.scale)
     low, high = out.limits
     zero = out.zero_point
@@ -75,8 +80,11 @@ def _depth_as_channels(x: Tensor, taps: int, settings: Settings, fill: int) -> T
 def static_transposed_convolution(
     x: Tensor, x_quantizer: Quantizer, weight: QuantizedTensor, bias: Tensor | None, out: Quantizer,
     settings: Settings, output_padding: tuple[int, ...],
-) -> Tensor:  # fmt: skip
-    """Integers (N, *sizes, O) of `out` for images (N, *sizes, C), by a weight (C, O / groups, *taps)."""
+) -> Tensor | None:  # fmt: skip
+    """Integers (N, *sizes, O) of `out` for images (N, *sizes, C), by a weight (C, O / groups, *taps).
+
+    None where the steps of the sums are too coarse for the bias.
+    """
     sizes, taps = x.shape[1:-1], weight._integers.shape[2:]
     out_sizes = [
         (size - 1) * step - 2 * pad + gap * (count - 1) + more + 1
@@ -95,6 +103,8 @@ def static_transposed_convolution(
             plain = Settings(*zip(*[(1, row.padding, row.dilation) for row in phase]), settings.groups)
             filters = _filters(weight, settings.groups, tuple([(row.first, row.step, row.count) for row in phase]))
             integers = static_convolution(x, x_quantizer, filters, bias, out, False, plain)
+            if integers is None:
+                return None
             for dim, row in enumerate(phase, 1):
                 integers = integers.narrow(dim, row.start, row.positions)
         else:  # no tap reaches these positions

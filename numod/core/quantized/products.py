@@ -38,12 +38,20 @@ class WeightParts:
             scale.float() if isinstance(scale, Tensor) else self.sums.new_full((1,), scale, dtype=dtypes.float32)
         )
         self.column_scale = self.scale.expand(self.matrix.shape[0]).contiguous()
+        self.largest_scale = float(data_of(scale).max(initial=0.0)) if isinstance(scale, Tensor) else scale
         count, channels, *taps = integers.shape if integers.ndim > 2 else (*integers.shape, 1)
         self.filters = self.matrix.reshape(count, *((1,) * (2 - len(taps))), *taps, channels)  # of a convolution
 
     def shift(self, bias: Tensor | None) -> Tensor:
         """The bias as a row of float32, or zeros."""
         return _row(bias, self.column_scale)
+
+    def rounds_bias(self, x: Quantizer, bias: Tensor | None, scale: float) -> bool:
+        """Whether a bias rounded to the steps of the sums moves a result of this scale by more than 1.
+
+        That is where the steps are coarser than the scale, which calibration does not choose.
+        """
+        return bias is not None and x.scale * self.largest_scale > scale
 
     def requantizer(self, x: Quantizer, bias: Tensor | None, scale: float) -> tuple[Tensor, Tensor]:
         """Offsets (int32) and multipliers of the sums, for a result of this scale."""
@@ -125,10 +133,10 @@ def uses_integers(x: QuantizedTensor, weight: QuantizedTensor, axis: int = 0) ->
 
 
 def static_product(
-    matrix: Tensor, x: Quantizer, weight: QuantizedTensor, bias: Tensor | None, out: Quantizer, relu: bool
+    matrix: Tensor, x: Quantizer, parts: WeightParts, bias: Tensor | None, out: Quantizer, relu: bool
 ) -> Tensor:
     """Integers of `out` for the rows of a matrix (rows, in) of integers of `x`, times a weight (out, in)."""
-    parts, (low, high) = parts_of(weight), out.limits
+    low, high = out.limits
     offset, multiplier = parts.requantizer(x, bias, out.scale)
     zero = out.zero_point
     limits = zero, max(low, zero) if relu else low, high
@@ -145,14 +153,15 @@ def quantized_linear(
             "quantized input; put a QuantStub before it"
         )
     out = Quantizer(x._quantizer.dtype, per_tensor_affine, scale, zero_point)
-    if not uses_integers(x, weight):
+    parts = parts_of(weight) if uses_integers(x, weight) else None
+    if parts is None or parts.rounds_bias(x._quantizer, bias, scale):
         values = x.dequantize().matmul(weight.dequantize().t())
         values = values if bias is None else values + bias
         return out.quantize(values.relu() if relu else values)
     integers = x._integers
     shape = integers.shape
     matrix = integers if len(shape) == 2 else integers.reshape(-1, shape[-1])
-    result = static_product(matrix, x._quantizer, weight, bias, out, relu)
+    result = static_product(matrix, x._quantizer, parts, bias, out, relu)
     return wrap_integers(result if len(shape) == 2 else result.reshape(*shape[:-1], result.shape[1]), out)
 
 

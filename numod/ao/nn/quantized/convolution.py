@@ -112,7 +112,9 @@ class _QuantizedConv(QuantizedOutput):
         out = Quantizer(input._quantizer.dtype, per_tensor_affine, self.scale, self.zero_point)
         weight, bias = self._packed_params
         if self._uses_integers(input, weight):
-            return wrap_integers(self._by_integers(input, weight, bias, out).movedim(-1, 1), out)
+            integers = self._by_integers(input, weight, bias, out)
+            if integers is not None:
+                return wrap_integers(integers.movedim(-1, 1), out)
         values = self._float_product(input.dequantize(), weight.dequantize(), bias)
         return out.quantize(F.relu(values) if self._then_relu else values)
 
@@ -126,8 +128,10 @@ class _QuantizedConv(QuantizedOutput):
         is_fitting = not isinstance(self.padding, str) and (is_plain or not records_float_layers.get())
         return is_fitting and uses_integers(x, weight)
 
-    def _by_integers(self, x: QuantizedTensor, weight: QuantizedTensor, bias: Tensor | None, out: Quantizer) -> Tensor:
-        """The convolution with the channels innermost."""
+    def _by_integers(
+        self, x: QuantizedTensor, weight: QuantizedTensor, bias: Tensor | None, out: Quantizer
+    ) -> Tensor | None:
+        """The convolution with the channels innermost, or None where the bias needs floats."""
         integers, padding = x._integers, self.padding
         if self.padding_mode != "zeros":
             integers, padding = F.pad(integers, self._ends(), mode=self.padding_mode), (0,) * len(padding)
@@ -178,7 +182,9 @@ class _QuantizedConvTranspose(_QuantizedConv):
         is_fitting = self.groups == 1 or not weight._quantizer.scheme.is_per_channel
         return is_fitting and not records_float_layers.get() and uses_integers(x, weight, axis=1)
 
-    def _by_integers(self, x: QuantizedTensor, weight: QuantizedTensor, bias: Tensor | None, out: Quantizer) -> Tensor:
+    def _by_integers(
+        self, x: QuantizedTensor, weight: QuantizedTensor, bias: Tensor | None, out: Quantizer
+    ) -> Tensor | None:
         settings = Settings(self.stride, self.padding, self.dilation, self.groups)
         images = x._integers.movedim(1, -1)
         return static_transposed_convolution(images, x._quantizer, weight, bias, out, settings, self.output_padding)
