@@ -128,7 +128,7 @@ def load(module: Module, state_dict: Mapping[str, Any], strict: bool, assign: bo
         errors[:0] = (
             _describe("Missing", keys.missing_keys)
             + _describe("Unexpected", keys.unexpected_keys)
-            + _hint_for_missing(keys, state_dict)
+            + (_hint_for_missing(keys, state_dict) or _hint_for_form(keys))
         )
     if errors:
         raise RuntimeError(
@@ -154,6 +154,49 @@ def _hint_for_missing(keys: _IncompatibleKeys, state_dict: Mapping[str, Any]) ->
                 f"Its keys begin with {key[:cut]!r}, as those of a wrapped module: "
                 "nn.modules.utils.consume_prefix_in_state_dict_if_present removes it. "
             ]
+    return []
+
+
+_FORMS = {  # by form: what to do for a checkpoint of this form, and for a model of this form
+    "quantized": (
+        "quantize this model in the same way before loading",
+        "load it into the float model, then quantize that",
+    ),
+    "prepared": (
+        "prepare this model in the same way before loading, or save the model before it is prepared",
+        "load it into the model before it is prepared",
+    ),
+    "pruned": (
+        "prune this model in the same way before loading, or save after prune.remove",
+        "load it before pruning",
+    ),
+    "parametrized": (
+        "register the same parametrizations before loading, or save after parametrize.remove_parametrizations",
+        "load it before parametrizations are registered",
+    ),
+}
+
+
+def _form(keys: list[str]) -> str | None:
+    """The form of a model that has these keys and not those of a plain one."""
+    names = set(keys)
+    parts = {part for key in keys for part in key.split(".")}
+    if parts & {"_packed_params", "packed", "zero_point"}:
+        return "quantized"
+    if "activation_post_process" in parts:
+        return "prepared"
+    if any(key.endswith("_orig") and key.removesuffix("_orig") + "_mask" in names for key in keys):
+        return "pruned"
+    return "parametrized" if "parametrizations" in parts else None
+
+
+def _hint_for_form(keys: _IncompatibleKeys) -> list[str]:
+    """A hint about a checkpoint or a model that is quantized, prepared, pruned or parametrized, unlike the other."""
+    of_checkpoint, of_model = _form(keys.unexpected_keys), _form(keys.missing_keys)
+    if of_checkpoint:
+        return [f"The checkpoint is of a {of_checkpoint} model: {_FORMS[of_checkpoint][0]}. "]
+    if of_model:
+        return [f"The model is {of_model}, and the checkpoint is of one that is not: {_FORMS[of_model][1]}. "]
     return []
 
 

@@ -373,3 +373,46 @@ def test_floats_that_are_faster_keep_the_modules(monkeypatch):
     inner, layer = model[0], model[0][0]
     quantize_(model, "auto", torch.randn(1, 4))
     assert model[0] is inner and inner[0] is layer
+
+
+@pytest.mark.parametrize(
+    ("make_input", "error", "message"),
+    [
+        (
+            lambda: torch.ones(2, 64, dtype=torch.int64),
+            RuntimeError,
+            "expected scalar type Float but found Long; convert",
+        ),
+        (lambda: torch.ones(2, 64, dtype=torch.complex64), RuntimeError, "but found ComplexFloat"),
+        (lambda: torch.ones(100, 63), RuntimeError, "expected 64 input features, got shape .100, 63."),
+        (lambda: torch.ones(()), RuntimeError, "expected 64 input features, got shape ()"),
+        (lambda: None, TypeError, "argument 'input' must be Tensor, not NoneType"),
+        (
+            lambda: torch.quantize_per_tensor(torch.ones(2, 64), 0.1, 0, torch.quint8),
+            NotImplementedError,
+            "takes floats and quantizes them itself; call dequantize",
+        ),
+    ],
+)
+def test_inputs_that_layers_refuse(make_input, error, message):
+    for config, *_ in CONFIGS.values():
+        model = network()
+        quantize_(model, config)
+        with pytest.raises(error, match=message):
+            model(make_input())
+    for dtype in (torch.qint8, torch.float16):
+        with pytest.raises(error, match=message):
+            quantize_dynamic(network(), {nn.Linear}, dtype=dtype)(make_input())
+
+
+def test_float16_weights_take_all_floats():
+    model, x = network(), torch.randn(2, 64)
+    half = quantize_dynamic(model, {nn.Linear}, dtype=torch.float16)
+    for dtype in (torch.float64, torch.float16):
+        result = half(x.to(dtype))
+        assert result.dtype is dtype and (result.float() - model(x)).abs().max() < 0.01
+
+
+def test_a_static_weight_must_be_quantized():
+    with pytest.raises(NotImplementedError, match="the weight must be quantized, got numod.float32"):
+        nn.quantized.Linear(4, 3).set_weight_bias(torch.ones(3, 4), None)

@@ -245,3 +245,43 @@ def test_a_recurrent_layer_at_several_places_is_observed_at_all_of_them():
     prepared(x)
     quantized = quantization.convert(prepared)
     assert quantized.first is quantized.second and (quantized(x) - model(x)).abs().max() < 0.1
+
+
+def _forms():
+    """Models by form, all of the same layers."""
+
+    def plain():
+        return nn.Sequential(nn.Linear(8, 4)).eval()
+
+    prepared, pruned, masked, weight_only = plain(), plain(), plain(), plain()
+    prepared.qconfig = quantization.default_qconfig
+    nn.utils.prune.identity(pruned[0], "weight")
+    nn.utils.parametrizations.weight_norm(masked[0])
+    quantization.quantize_(weight_only, quantization.Int8WeightOnlyConfig())
+    models = {"float": plain(), "prepared": quantization.prepare(prepared), "pruned": pruned, "parametrized": masked}
+    return models | {"dynamic": quantization.quantize_dynamic(plain()), "weight-only": weight_only}
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "model", "message"),
+    [
+        ("dynamic", "float", "is of a quantized model: quantize this model in the same way before loading"),
+        ("weight-only", "float", "is of a quantized model: quantize this model in the same way before loading"),
+        ("weight-only", "dynamic", "0.scale must be a number, got shape .4, 1.: .* quantized in another way"),
+        ("float", "weight-only", "0.weight is a float weight, and this layer is quantized: load the checkpoint into"),
+        ("prepared", "float", "is of a prepared model: prepare this model in the same way before loading, or save the"),
+        (
+            "float",
+            "prepared",
+            "The model is prepared, and the checkpoint is of one that is not: load it into the model",
+        ),
+        ("pruned", "float", "is of a pruned model: prune this model in the same way before loading, or save after"),
+        ("float", "pruned", "The model is pruned, and the checkpoint is of one that is not: load it before pruning"),
+        ("parametrized", "float", "is of a parametrized model: register the same parametrizations before loading"),
+        ("float", "parametrized", "The model is parametrized, and the checkpoint is of one that is not"),
+    ],
+)
+def test_checkpoints_of_other_forms_say_what_to_do(checkpoint, model, message):
+    forms = _forms()
+    with pytest.raises(RuntimeError, match=message):
+        forms[model].load_state_dict(forms[checkpoint].state_dict())

@@ -87,3 +87,9 @@ def test_wrong_arguments_are_refused():
     sparsifier.prepare(model, None)
     with pytest.raises(ValueError, match="cannot be more than"):
         sparsifier.step()
+
+
+@pytest.mark.parametrize("shape", [(4,), 4, (1, 0), (1, 2, 2), (1, 1.5)])
+def test_a_block_has_rows_and_columns(shape):
+    with pytest.raises(ValueError, match="sparse_block_shape must be .rows, columns., such as .1, 4., got"):
+        WeightNormSparsifier(sparse_block_shape=shape)

@@ -174,6 +174,13 @@ class BaseSparsifier(ABC):
         return "\n".join(lines) + ")"
 
 
+def _block_size(shape: Any) -> int:
+    """The number of elements of a block (rows, columns)."""
+    if not isinstance(shape, (tuple, list)) or len(shape) != 2 or not all(isinstance(n, int) and n > 0 for n in shape):
+        raise ValueError(f"sparse_block_shape must be (rows, columns), such as (1, 4), got {shape!r}")
+    return shape[0] * shape[1]
+
+
 class WeightNormSparsifier(BaseSparsifier):
     """Zeros where a weight's norm is least: in `sparsity_level` of all blocks, `zeros_per_block` of each of these.
 
@@ -188,8 +195,8 @@ class WeightNormSparsifier(BaseSparsifier):
         zeros_per_block: int | None = None,
         norm: Callable[[Tensor], Tensor] | int | None = None,
     ) -> None:
-        if zeros_per_block is None:
-            zeros_per_block = sparse_block_shape[0] * sparse_block_shape[1]
+        size = _block_size(sparse_block_shape)
+        zeros_per_block = size if zeros_per_block is None else zeros_per_block
         super().__init__(
             {
                 "sparsity_level": sparsity_level,
@@ -212,7 +219,7 @@ class WeightNormSparsifier(BaseSparsifier):
         **settings: Any,
     ) -> None:
         """Write the mask of a matrix."""
-        size = sparse_block_shape[0] * sparse_block_shape[1]
+        size = _block_size(sparse_block_shape)
         if zeros_per_block > size:
             raise ValueError(
                 "Number of zeros per block cannot be more than the total number of elements in that block."

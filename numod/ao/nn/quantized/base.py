@@ -89,7 +89,13 @@ class QuantizedOutput(Module):
     ) -> None:
         for name, kind in (("scale", float), ("zero_point", int)) if self._saves_parameters else ():
             if prefix + name in state_dict:
-                setattr(self, name, kind(state_dict.pop(prefix + name)))
+                value = state_dict.pop(prefix + name)
+                if isinstance(value, Tensor) and value.numel() != 1:
+                    raise RuntimeError(
+                        f"{prefix}{name} must be a number, got shape {tuple(value.shape)}: the checkpoint is of a "
+                        "layer that is quantized in another way; quantize the model as that one was"
+                    )
+                setattr(self, name, kind(value))
             elif strict and self._needs_parameters:
                 missing.append(prefix + name)
         super()._load_from_state_dict(state_dict, prefix, local_metadata, strict, missing, *others)
@@ -109,3 +115,20 @@ def expect_quantized(weight: Any, key: str) -> QuantizedTensor:
             "quantize that"
         )
     return weight
+
+
+def expect_floats(x: Any, features: int, layer: Module) -> None:
+    """Raise an error unless x is what a layer with a quantized weight takes: floats (…, features)."""
+    if isinstance(x, Tensor) and x.is_floating_point() and x.ndim and x.shape[-1] == features:
+        return
+    name = layer._get_name()
+    if isinstance(x, QuantizedTensor):
+        raise NotImplementedError(
+            f"Could not run '{name}' with arguments from the 'QuantizedCPU' backend: it takes floats and quantizes "
+            "them itself; call dequantize() first, or leave the QuantStub out"
+        )
+    if not isinstance(x, Tensor):
+        raise TypeError(f"{name}(): argument 'input' must be Tensor, not {type(x).__name__}")
+    if not x.is_floating_point():
+        raise RuntimeError(f"{name}: expected scalar type Float but found {x.dtype.short}; convert with .float() first")
+    raise RuntimeError(f"{name}: expected {features} input features, got shape {tuple(x.shape)}")

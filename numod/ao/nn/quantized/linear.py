@@ -6,7 +6,7 @@ from typing import Any
 
 from .... import dtypes
 from ....core import Tensor, zeros
-from ....core.quantized import quantize_per_tensor, quantized_linear
+from ....core.quantized import QuantizedTensor, quantize_per_tensor, quantized_linear
 from ....nn import functional as F
 from ....nn.module import Module
 from ..intrinsic import _FusedModule
@@ -88,6 +88,11 @@ class _PackedLinear(QuantizedOutput):
 
     def set_weight_bias(self, w: Tensor, b: Tensor | None) -> None:
         """Set the quantized weight and the float bias."""
+        if not isinstance(w, QuantizedTensor) and self._packed_params.dtype is not dtypes.float16:
+            raise NotImplementedError(
+                "Could not run 'quantized::linear_prepack' with arguments from the 'CPU' backend: the weight must be "
+                f"quantized, got {getattr(w, 'dtype', type(w).__name__)}; make it by numod.quantize_per_channel"
+            )
         self._packed_params.set_weight_bias(w, b)
 
     def _weight_bias(self) -> tuple[Tensor, Tensor | None]:

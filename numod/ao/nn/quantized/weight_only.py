@@ -12,7 +12,7 @@ from ....nn import functional as F
 from ....nn.linear import Linear
 from ....nn.module import Module
 from ....ops.matmul.weight_only import weight_only_product
-from .base import refuse_float_weight
+from .base import expect_floats, refuse_float_weight
 
 _PACKED_PRODUCT_ROWS = 16  # rows up to which the packed product is faster than one with the weight as floats
 
@@ -74,11 +74,10 @@ class WeightOnlyLinear(_Packed):
         return values.reshape(self.out_features, self.in_features)
 
     def forward(self, input: Tensor) -> Tensor:
+        expect_floats(input, self.in_features, self)
         rows = input.numel() // max(self.in_features, 1)
         if rows > _PACKED_PRODUCT_ROWS or input.dtype is not dtypes.float32 or input.requires_grad:
             return F.linear(input, self.dequantize().to(input.dtype), self.bias)
-        if input.shape[-1] != self.in_features:
-            raise RuntimeError(f"expected {self.in_features} input features, got shape {tuple(input.shape)}")
         x = input.detach().reshape(-1, self.in_features).contiguous()
         result = apply(weight_only_product, (x, self.packed, self.scale, self.zero_point), (self.group_size,))
         result = result.reshape(*input.shape[:-1], self.out_features)
@@ -119,4 +118,5 @@ class DynamicActivationLinear(_Packed):
         return self.packed.float() * self.scale[:, None]
 
     def forward(self, input: Tensor) -> Tensor:
+        expect_floats(input, self.in_features, self)
         return dynamic_rows_linear(input, self.packed, self.scale, self.bias)

@@ -12,7 +12,7 @@ from .....nn import functional as F
 from .....nn.module import Module
 from .....nn.recurrent import run_by_step
 from ...intrinsic import _FusedModule
-from ..base import expect_quantized, quantize_weight
+from ..base import expect_floats, expect_quantized, quantize_weight
 from ..linear import _PackedLinear
 from .convolution import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 
@@ -64,10 +64,11 @@ class Linear(_PackedLinear):
 
     def forward(self, x: Tensor) -> Tensor:
         weight, bias = self._packed_params._packed_params
+        expect_floats(x, weight.shape[1], self)
         if isinstance(weight, QuantizedTensor):
             result = dynamic_linear(x, weight, bias)
         else:
-            result = F.linear(x, weight.to(x.dtype), bias)
+            result = F.linear(x, weight.to(x.dtype), bias if bias is None else bias.to(x.dtype))
         return F.relu(result) if self._then_relu else result
 
     @classmethod
