@@ -3,7 +3,8 @@
 Loading an entry sets its time, at most once a day. The folder is listed when a process first writes to it, and when it
 may have passed the limit. A folder of many entries has a file with its size instead, to which each process adds what it
 writes; it is listed once a day. A listing also removes entries of other versions of numod that were unused for a week
-(several versions may share the folder), and temporary files of killed processes.
+(several versions may share the folder), and temporary files of killed processes. A time in the future was written by a
+clock that was wrong, or another machine's: the file counts as unused.
 """
 
 from __future__ import annotations
@@ -56,11 +57,16 @@ def shrink(folder: Folder, limit: int) -> tuple[int, int]:
 
     Returns the bytes that it holds then, and the number of its entries before.
     """
-    files = sorted((state.st_mtime, state.st_size, name) for name, state in _files(folder) if name.endswith(SUFFIX))
-    total = sum(size for _, size, _ in files)
+    now = time.time()
+    files = sorted(
+        (state.st_mtime <= now + _DAY, state.st_mtime, state.st_size, name)
+        for name, state in _files(folder)
+        if name.endswith(SUFFIX)
+    )
+    total = sum(size for *_, size, _ in files)
     if total <= limit:
         return total, len(files)
-    for _, size, name in files:
+    for *_, size, name in files:
         if total <= limit - limit // _FREED_SHARE:
             break
         with suppress(OSError):  # another process may have removed it
@@ -73,7 +79,7 @@ def sweep(folder: Folder, version: str, unused: float = UNUSED) -> int:
     """Remove the entries of other versions that were unused for so many seconds; returns their number."""
     now, removed = time.time(), 0
     for name, state in _files(folder):
-        age = now - state.st_mtime
+        age = abs(now - state.st_mtime)
         if name.endswith(".tmp") and age > _DAY:
             with suppress(OSError):
                 folder.remove(name)

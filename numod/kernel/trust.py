@@ -203,14 +203,14 @@ class Folder:
                 os.close(self.descriptor)
 
     def read(self, name: str, limit: int, private: bool = False, used: bool = False) -> bytes:
-        """The content of a file of the folder. `used` sets the file's time to now if that is a day old.
+        """The content of a file of the folder. `used` sets the file's time to now if the two differ by more than a day.
 
         Raises Untrusted if others can write to it, or if it is `private` and they can read it.
         """
         descriptor = self.open_file(name, limit, private)
         try:
             state = os.fstat(descriptor)
-            if used and time.time() - state.st_mtime > _DAY and os.utime in os.supports_fd:
+            if used and abs(time.time() - state.st_mtime) > _DAY and os.utime in os.supports_fd:
                 with contextlib.suppress(OSError):  # a folder that is only read
                     os.utime(descriptor)
             return _read(descriptor, state.st_size)

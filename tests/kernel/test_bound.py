@@ -54,6 +54,27 @@ def test_least_recently_used_entries_are_removed(folder, monkeypatch):
         assert sum(path.stat().st_size for path in folder.glob("*.kernel")) <= 5 * (size + 9)
 
 
+def test_a_time_in_the_future_counts_as_unused(folder, monkeypatch):
+    """A clock was wrong, or the folder comes from another machine."""
+    for number, days in enumerate((1.5, 5, -400, 3, -2000)):
+        keep(number)
+        set_age(folder, number, days)
+    keep(9, version="0")
+    set_age(folder, 9, -30)
+    left_over = folder / "0123456789abcdef.tmp"
+    left_over.write_bytes(b"")
+    os.utime(left_over, (time.time() + 9 * DAY,) * 2)
+    with trust.Folder(str(folder)) as opened:
+        assert bound.sweep(opened, "1") == 1 and numbers(folder) == {0, 1, 2, 3, 4} and not left_over.exists()
+    (path,) = folder.glob("add2_*")
+    with trust.Folder(str(folder)) as opened:
+        opened.read(path.name, 1 << 20, used=True)
+    assert abs(path.stat().st_mtime - time.time()) < 60
+    monkeypatch.setenv("NUMOD_CACHE_SIZE", str(4 * path.stat().st_size + 8))
+    keep(10)
+    assert numbers(folder) == {0, 2, 10}
+
+
 def test_the_folder_is_listed_once(folder, monkeypatch):
     calls, usual = [], bound._files
     monkeypatch.setattr(bound, "_files", lambda folder: calls.append(1) or usual(folder))
