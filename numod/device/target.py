@@ -36,7 +36,8 @@ class Machine:
     """A processor to compile for, as LLVM names it.
 
     `bits`: size of an address. `alignment`: bytes to which memory of the arena is aligned. `shares`: whether its code
-    goes into shared libraries. `floats`: whether it has instructions for floating point.
+    goes into shared libraries. `floats`: whether it has instructions for floating point; `vectors`: whether it has
+    vector registers, or memory for kernels that copy their inputs to make the most of many scalar ones.
     """
 
     triple: str
@@ -47,6 +48,7 @@ class Machine:
     shares: bool = True
     abi: str = ""
     floats: bool = True
+    vectors: bool = True
 
     @property
     def is_elf(self) -> bool:
@@ -75,6 +77,11 @@ def is_foreign() -> bool:
 def has_floats() -> bool:
     """Whether the processor has instructions for floating point."""
     return _machine is None or _machine.floats
+
+
+def has_vectors() -> bool:
+    """Whether the processor has vector registers."""
+    return _machine is None or _machine.vectors
 
 
 def numba() -> types.ModuleType:

@@ -37,7 +37,9 @@ def _x86(name: str, processor: str, features: str) -> Target:
 
 
 def _cortex(name: str, triple: str, processor: str, features: str) -> Target:
-    machine = Machine(triple, processor, features, bits=32, alignment=8, shares=False, floats=bool(features))
+    machine = Machine(
+        triple, processor, features, bits=32, alignment=8, shares=False, floats=bool(features), vectors=False
+    )
     return Target(name, machine, library=None, bare=True)
 
 
@@ -53,13 +55,15 @@ _ROWS = (
     _cortex("cortex-m0", "thumbv6m-unknown-none-eabi", "cortex-m0", ""),
     _cortex("cortex-m4", "thumbv7em-unknown-none-eabihf", "cortex-m4", "+vfp4d16sp"),
     _cortex("cortex-m7", "thumbv7em-unknown-none-eabihf", "cortex-m7", "+fp-armv8d16"),
+    _cortex("cortex-m33", "thumbv8m.main-unknown-none-eabihf", "cortex-m33", "+fp-armv8d16sp,+dsp"),
+    _cortex("cortex-m55", "thumbv8.1m.main-unknown-none-eabihf", "cortex-m55", "+fp-armv8d16,+dsp,+mve.fp"),
     Target("riscv64",
         Machine("riscv64-unknown-linux-gnu", "generic-rv64", "+m,+a,+f,+d,+c", abi="lp64d", alignment=16),
         linker="riscv64-linux-gnu"),
     Target(
         "riscv32",
         Machine("riscv32-unknown-none-elf", "generic-rv32", "+m,+a,+c", bits=32, alignment=8, shares=False,
-            abi="ilp32", floats=False),
+            abi="ilp32", floats=False, vectors=False),
         library=None, bare=True,
     ),
     Target(

@@ -31,7 +31,7 @@ class Registers:
 
 
 # features with a fused multiply-add
-_FUSING = frozenset({"+fma", "+fma4", "+vfp4", "+vfp4d16sp", "+fp-armv8d16", "+f"})
+_FUSING = frozenset({"+fma", "+fma4", "+vfp4", "+vfp4d16sp", "+fp-armv8d16", "+fp-armv8d16sp", "+f"})
 
 
 @functools.cache

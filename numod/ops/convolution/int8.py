@@ -17,7 +17,7 @@ from ...kernel.any_size import for_all_sizes
 from ...kernel.language import float32, int32, int64, parallel_range, uint8, uint32, uintp
 from ...kernel.library.arithmetic import round_small
 from ...kernel.library.panels import pack_words
-from ...kernel.library.requantize import scaled_by_integers
+from ...kernel.library.requantize import scaled_by_float, scaled_by_integers
 from ...kernel.registers import byte_tiles
 from ...kernel.registers import depthwise_bytes as depthwise_words
 from ...kernel.registers.primitives.integers import byte_few_rows, byte_rows, depthwise_bytes
@@ -51,31 +51,62 @@ def plain_convolution(
         out[index] = int32(round_small(min(max(value, float32(low - zero)), float32(high - zero)))) + int32(zero)
 
 
-def integer_convolution(
+def scalar_convolution(
     x, weight, offset, multiplier, out, images, height, width, channels, out_height, out_width, filters, taps_y, taps_x,
     step_y, step_x, pad_y, pad_x, gap_y, gap_x, groups, fill, zero, low, high,
+    *, scaled,
 ):  # fmt: skip
-    """As `plain_convolution`, without floating point, and with few divisions: for processors that have neither."""
-    depth, filters_per_group = channels // groups, filters // groups
+    """As `plain_convolution`, for processors without vectors: few instructions, with 32-bit indices, and no scratch.
+
+    Taps from `first` to `last` are inside of the image. `scaled` is a function of `requantize`.
+    """
+    tall, wide, out_wide, depth = int32(height), int32(width), int32(out_width), int32(channels // groups)
+    filters_each, line, row_size = int32(filters // groups), int32(taps_x * depth), int32(width * channels)
+    pixel_size, step, tap_step = int32(channels), int32(step_x), int32(gap_x * channels)
+    gap, line_gap, padding, outer = int32(gap_x), int32(gap_y), int32(pad_x), int32(fill)
+    least, most, middle = int32(low - zero), int32(high - zero), int32(zero)
     for task in parallel_range(images * out_height):
-        image, row = int64(task) // out_height, int64(task) % out_height
-        for column in range(out_width):
-            target_at = (int64(task) * out_width + column) * filters
-            for group in range(groups):
-                for f in range(group * filters_per_group, (group + 1) * filters_per_group):
-                    total = int32(offset[uintp(f)])
-                    for tap_y in range(taps_y):
-                        y = row * step_y - pad_y + tap_y * gap_y
-                        for tap_x in range(taps_x):
-                            x_at, taps_at = column * step_x - pad_x + tap_x * gap_x, f * taps_y + tap_y
-                            inside = 0 <= y < height and 0 <= x_at < width
-                            start = ((image * height + y) * width + x_at) * channels + group * depth
-                            weight_at = (taps_at * taps_x + tap_x) * depth
-                            for c in range(depth):
-                                value = int32(x[uintp(start + c)]) if inside else int32(fill)
-                                total += value * int32(weight[uintp(weight_at + c)])
-                    whole = scaled_by_integers(total, multiplier[uintp(f)], low - zero, high - zero)
-                    out[uintp(target_at + f)] = whole + int32(zero)
+        image_at = int32(int64(task) // out_height * tall * row_size)
+        top, target = int32(int64(task) % out_height * step_y - pad_y), int32(int64(task) * out_wide * filters)
+        for column in range(out_wide):
+            left, first, last = int32(column * step - padding), int32(0), int32(taps_x)
+            while first < last and int32(left + int32(first * gap)) < int32(0):
+                first = int32(first + 1)
+            while last > first and int32(left + int32(int32(last - 1) * gap)) >= wide:
+                last = int32(last - 1)
+            weight_at, f, channel = int32(0), int32(0), int32(0)
+            for _ in range(int32(groups)):
+                start = int32(image_at + int32(int32(left * pixel_size) + channel))
+                for _ in range(filters_each):
+                    total, y = int32(offset[uintp(f)]), top
+                    for _ in range(int32(taps_y)):
+                        begin, end, outside = int32(0), int32(0), int32(0)
+                        if int32(0) <= y and y < tall:
+                            begin, end = int32(first * depth), int32(last * depth)
+                            source = int32(start + int32(y * row_size))
+                            if groups == 1 and gap_x == 1:  # the line is contiguous
+                                for k in range(begin, end):
+                                    product = int32(x[uintp(int32(source + k))]) * int32(
+                                        weight[uintp(int32(weight_at + k))]
+                                    )
+                                    total = int32(total + product)
+                            else:
+                                for c in range(depth):
+                                    at = int32(int32(source + c) + int32(first * tap_step))
+                                    for k in range(int32(begin + c), end, depth):
+                                        total = int32(
+                                            total + int32(x[uintp(at)]) * int32(weight[uintp(int32(weight_at + k))])
+                                        )
+                                        at = int32(at + tap_step)
+                        for k in range(begin):
+                            outside = int32(outside + weight[uintp(int32(weight_at + k))])
+                        for k in range(end, line):
+                            outside = int32(outside + weight[uintp(int32(weight_at + k))])
+                        total = int32(total + int32(outer * outside))
+                        weight_at, y = int32(weight_at + line), int32(y + line_gap)
+                    out[uintp(target)] = scaled(total, multiplier[uintp(f)], least, most) + middle
+                    f, target = int32(f + 1), int32(target + 1)
+                channel = int32(channel + depth)
 
 
 def depthwise_convolution(
@@ -364,9 +395,10 @@ class ByteConvolution(Op):
         sizes = (n, h, w, c, *out_sizes, o, *taps, *stride, *padding, *dilation, groups, *limits)
         if out.size == 0:
             return Plan(out, lambda *_: None)
-        has_floats = target.has_floats()
-        if x.device.type != "cpu" or not has_floats:
-            source = specialized(plain_convolution if has_floats else integer_convolution)
+        if x.device.type != "cpu" or not target.has_vectors():
+            scaled = scaled_by_float if target.has_floats() else scaled_by_integers
+            is_plain = x.device.type != "cpu"
+            source = specialized(plain_convolution) if is_plain else specialized(scalar_convolution, scaled=scaled)
             signature, work = _signature(x, numbers=len(sizes)), out.size * taps[0] * taps[1] * weight.shape[3] // 4
             return Plan(out, bind.launcher(x.device, "plain_bytes_2d", source, signature, dtypes.float32, work), sizes)
         if _is_depthwise(x, weight, groups):

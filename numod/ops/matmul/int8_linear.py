@@ -41,14 +41,14 @@ def plain_linear(x, weight, offset, multiplier, out, rows, columns, inner, zero,
         out[index] = int32(round_small(min(max(value, float32(low - zero)), float32(high - zero)))) + int32(zero)
 
 
-def row_dots(x, weight, offset, multiplier, out, rows, columns, inner, zero, low, high, *, scaled):
-    """As `plain_linear`, for a few rows: each row of the weight is read once, where it is."""
+def row_dots(x, weight, offset, multiplier, out, rows, columns, inner, zero, low, high, *, number, scaled):
+    """As `plain_linear`, for a few rows: each row of the weight is read once, where it is. `number`: of indices."""
     for task in parallel_range(columns):
         j = int64(task)
         for i in range(rows):
             total = int32(0)
-            for k in range(inner):
-                total += int32(x[uintp(i * inner + k)]) * int32(weight[uintp(j * inner + k)])
+            for k in range(number(inner)):
+                total += int32(x[uintp(number(i * inner + k))]) * int32(weight[uintp(number(j * inner + k))])
             total = int32(total + offset[uintp(j)])
             out[uintp(i * columns + j)] = scaled(total, multiplier[uintp(j)], low - zero, high - zero) + int32(zero)
 
@@ -343,12 +343,15 @@ class ByteLinear(_ByteLayer):
     def planned(self, x: Layout, weight: Layout, out: Layout, attributes: tuple) -> Plan:
         """See `_ByteLayer`. A row needs no packing."""
         is_row, is_plain = x.shape[0] == 1 and not for_all_sizes.get(), x.device.type != "cpu"
-        has_floats = target.has_floats()
-        if has_floats and (not self.packs_weight or (not is_row and not is_plain)):
+        has_vectors = target.has_vectors()
+        if has_vectors and (not self.packs_weight or (not is_row and not is_plain)):
             return super().planned(x, weight, out, attributes)
         signature, work = bind.signature(x, "int8", "int32", "float32", x, numbers=6), out.size * weight.shape[1]
-        scaled = scaled_by_float if has_floats else scaled_by_integers
-        source = specialized(plain_linear) if is_plain else specialized(row_dots, scaled=scaled)
+        constants = {
+            "scaled": scaled_by_float if target.has_floats() else scaled_by_integers,
+            "number": np.dtype("int64" if has_vectors else "int32"),
+        }
+        source = specialized(plain_linear) if is_plain else specialized(row_dots, **constants)
         name = "plain_byte_linear" if is_plain else "byte_linear_rows"
         run = bind.launcher(x.device, name, source, signature, dtypes.float32, work // (4 if is_plain else 8))
         return Plan(out, run, (*out.shape, weight.shape[1], *attributes))

@@ -115,10 +115,12 @@ def test_wrong_calls_are_refused():
     assert "do not fit" in byte_convolution.check(tuple(map(numod.from_numpy, inputs)), attributes, sizes)
 
 
+@pytest.mark.parametrize("has_floats", [True, False])
 @pytest.mark.parametrize("name", CASES)
-def test_without_floating_point(name, monkeypatch):
-    monkeypatch.setattr(target, "has_floats", lambda: False)
+def test_without_vectors(name, has_floats, monkeypatch):
+    monkeypatch.setattr(target, "has_vectors", lambda: False)
+    monkeypatch.setattr(target, "has_floats", lambda: has_floats)
     inputs, attributes = example(name, "uint8")
-    op = int8.ByteConvolution("byte_convolution_without_floats")
+    op = int8.ByteConvolution(f"byte_convolution_without_vectors_{has_floats}")
     result = apply(op, tuple(map(numod.from_numpy, inputs)), attributes)
     assert np.array_equal(result.numpy(), reference(*inputs, *attributes))
