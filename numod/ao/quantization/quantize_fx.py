@@ -21,7 +21,7 @@ from ..nn.quantized.base import quantize_weight
 from .backend_config import BackendConfig
 from .calls import CONSTANT, Call, CallGraph, is_leaf, record, unwatch, watch_all
 from .custom_config import ConvertCustomConfig, FuseCustomConfig, PrepareCustomConfig
-from .fuse_modules import get_fuser_method
+from .fuse_modules import get_fuser_method, make_plain_to_fuse
 from .graph_module import GraphModule, as_graph_module
 from .graph_patterns import (
     ARITHMETIC,
@@ -96,6 +96,7 @@ def _fuse(model: Module, graph: CallGraph, is_qat: bool, backend: BackendConfig 
         method = get_fuser_method(kinds) if backend is None else backend.fuser_of(kinds)
         if method is None:
             continue
+        make_plain_to_fuse(layers, is_qat)
         fused = method(is_qat, *layers)
         _replace(model, call.target, fused)
         for part in chain[1:]:
