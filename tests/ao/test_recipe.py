@@ -285,3 +285,108 @@ def test_checkpoints_of_other_forms_say_what_to_do(checkpoint, model, message):
     forms = _forms()
     with pytest.raises(RuntimeError, match=message):
         forms[model].load_state_dict(forms[checkpoint].state_dict())
+
+
+def _pruned(layer):
+    return nn.utils.prune.ln_structured(layer, "weight", amount=0.5, n=2, dim=0)
+
+
+def _pruned_bias(layer):
+    return nn.utils.prune.l1_unstructured(layer, "bias", amount=0.5)
+
+
+COMPUTED = {
+    "pruned": _pruned,
+    "pruned bias": _pruned_bias,
+    "weight norm": nn.utils.weight_norm,
+    "spectral norm": lambda layer: nn.utils.spectral_norm(layer).eval(),
+    "parametrized": nn.utils.parametrizations.weight_norm,
+}
+
+
+@pytest.mark.filterwarnings("ignore:.nn.utils.(weight|spectral)_norm. is deprecated:FutureWarning")
+@pytest.mark.parametrize("kind", COMPUTED)
+def test_layers_whose_weights_hooks_compute(kind):
+    """PyTorch's functions fail for them, or leave a hook that fails at the next call."""
+    torch.manual_seed(0)
+    layer, x = COMPUTED[kind](nn.Linear(8, 8)), torch.randn(16, 8)
+    model = nn.Sequential(layer, nn.ReLU()).eval()
+    expected = model(x)
+    models = [quantization.quantize_dynamic(model)]
+    fused = quantization.QuantWrapper(quantization.fuse_modules(model, ["0", "1"]))
+    mapping = quantization.get_default_qconfig_mapping("onednn")
+    graph = quantization.prepare_fx(model, mapping, (x,))
+    graph(x)
+    models.append(quantization.convert_fx(graph))
+    for wrapped in (fused, quantization.QuantWrapper(model)):
+        wrapped.qconfig = quantization.get_default_qconfig("onednn")
+        prepared = quantization.prepare(wrapped)
+        prepared(x)
+        models.append(quantization.convert(prepared))
+        models.append(quantization.convert(prepared, measure=True))
+    for config in (quantization.Int8WeightOnlyConfig(), quantization.Int8DynamicActivationInt8WeightConfig()):
+        models.append(copy.deepcopy(model))
+        quantization.quantize_(models[-1], config)
+        assert "Linear(" in repr(models[-1][0]) and "bits=8" in repr(models[-1][0])
+    for quantized in models:
+        assert (quantized(x) - expected).abs().max() < 0.1
+    assert model(x).equal(expected)
+
+
+@pytest.mark.parametrize("graph", [False, True])
+def test_pruned_weights_stay_pruned_in_training(graph):
+    torch.manual_seed(0)
+    model, x = nn.Sequential(_pruned(nn.Linear(8, 8)), nn.ReLU()).train(), torch.randn(16, 8)
+    if graph:
+        mapping = quantization.get_default_qat_qconfig_mapping("onednn")
+        trained = quantization.prepare_qat_fx(model, mapping, (x,))
+    else:
+        wrapped = quantization.QuantWrapper(quantization.fuse_modules_qat(model, ["0", "1"]))
+        wrapped.qconfig = quantization.get_default_qat_qconfig("onednn")
+        trained = quantization.prepare_qat(wrapped)
+    optimizer = torch.optim.SGD(trained.parameters(), lr=0.1)
+    for _ in range(3):
+        optimizer.zero_grad()
+        trained(x).square().sum().backward()
+        optimizer.step()
+    quantized = (quantization.convert_fx if graph else quantization.convert)(trained.eval())
+    layer = next(module for module in quantized.modules() if hasattr(module, "set_weight_bias"))
+    assert (layer.weight().int_repr() == 0).all(1).sum() == 4
+    assert (quantized(x) - trained(x)).abs().max() < 0.1
+
+
+@pytest.mark.parametrize("kind", ["pruned", "parametrized"])
+def test_training_for_a_config_keeps_masks_and_parametrizations(kind):
+    config, x = quantization.Int8WeightOnlyConfig(), torch.randn(16, 8)
+    model = nn.Sequential(COMPUTED[kind](nn.Linear(8, 8)))
+    quantization.quantize_(model, quantization.qat.QATConfig(config, step="prepare"))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model(x).square().sum().backward()
+    optimizer.step()
+    expected = model(x)
+    quantization.quantize_(model, quantization.qat.QATConfig(config, step="convert"))
+    assert model[0].bits == 8 and (model(x) - expected).abs().max() < 1e-4
+    assert (model[0].dequantize() == 0).float().mean() == (0.5 if kind == "pruned" else 0)
+
+
+def test_hooks_go_over_to_the_new_layer():
+    calls = []
+    model = nn.Sequential(nn.Linear(8, 8))
+    model[0].register_forward_hook(lambda *_: calls.append("after"))
+    model[0].register_forward_pre_hook(lambda *_: calls.append("before"))
+    quantization.quantize_(model, quantization.Int8WeightOnlyConfig())
+    model(torch.ones(1, 8))
+    assert calls == ["before", "after"]
+
+
+def test_subclasses_of_linear():
+    class Same(nn.Linear):
+        pass
+
+    class Other(nn.Linear):
+        def forward(self, x):
+            return 2 * super().forward(x)
+
+    model = nn.Sequential(Same(4, 4), Other(4, 4), nn.LazyLinear(4))
+    quantization.quantize_(model, quantization.Int8WeightOnlyConfig())
+    assert [type(layer).__name__ for layer in model] == ["WeightOnlyLinear", "Other", "LazyLinear"]

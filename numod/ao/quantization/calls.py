@@ -18,6 +18,7 @@ from ...core import Tensor, overrides
 from ...core.create.generator import get_rng_state, set_rng_state
 from ...core.overrides import TorchFunctionMode
 from ...nn.module import Module
+from ...nn.utils.computed import computes_parameter
 from ...nn.utils.parametrize import type_before_parametrizations as kind_of
 from .graph_patterns import ALIASES, MATCHED, is_leaf
 
@@ -160,7 +161,9 @@ def watch(module: Module, path: str) -> None:
     """Let calls of a module be seen."""
     object.__setattr__(module, "_graph_path", path)
     if _enter not in module._forward_pre_hooks.values():
-        module.register_forward_pre_hook(_enter, with_kwargs=True)
+        # what computes a parameter belongs to the module
+        is_first = any(map(computes_parameter, module._forward_pre_hooks.values()))
+        module.register_forward_pre_hook(_enter, prepend=is_first, with_kwargs=True)
         module.register_forward_hook(_leave, prepend=True, with_kwargs=True)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from ... import nn
 from ...nn.module import Module
+from ...nn.utils.computed import computes_parameter, make_plain
 from ...nn.utils.parametrize import type_before_parametrizations as kind_of
 from ...nn.utils.fusion import fuse_conv_bn_eval, fuse_linear_bn_eval
 from ..nn import intrinsic as nni
@@ -119,13 +120,21 @@ def _matches(pattern: Any, op_pattern: Any) -> bool:
     return both and all(_matches(*parts) for parts in zip(pattern, op_pattern))
 
 
+def make_plain_to_fuse(layers: list[Module], is_qat: bool) -> None:
+    """Make parameters that hooks compute plain ones, unless they are trained further."""
+    for layer in () if is_qat else layers:
+        make_plain(layer)
+
+
 def fuse_known_modules(mod_list: list, is_qat: bool, additional_fuser_method_mapping: dict | None = None) -> list:
     """The fused layer, which takes over the hooks, and an identity for each further layer."""
+    make_plain_to_fuse(mod_list, is_qat)
     fused = get_fuser_method(tuple(map(kind_of, mod_list)), additional_fuser_method_mapping)(is_qat, *mod_list)
     first, last = mod_list[0], mod_list[-1]
-    for hook in first._forward_pre_hooks.values():
-        fused.register_forward_pre_hook(hook)
-    first._forward_pre_hooks.clear()
+    for number, hook in list(first._forward_pre_hooks.items()):
+        if not computes_parameter(hook):
+            fused.register_forward_pre_hook(hook)
+            del first._forward_pre_hooks[number]
     for hook in last._forward_hooks.values():
         fused.register_forward_hook(hook)
     last._forward_hooks.clear()

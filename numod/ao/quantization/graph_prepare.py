@@ -18,7 +18,7 @@ from ...nn.utils.parametrize import type_before_parametrizations as kind_of
 from .backend_config import BackendConfig
 from .calls import CONSTANT, Call, CallGraph, is_leaf, record, unwatch, watch_all
 from .custom_config import PrepareCustomConfig
-from .fuse_modules import get_fuser_method
+from .fuse_modules import get_fuser_method, make_plain_to_fuse
 from .graph_module import GraphModule, as_graph_module
 from .graph_patterns import (
     ARITHMETIC,
@@ -84,6 +84,7 @@ def _fuse(model: Module, graph: CallGraph, is_qat: bool, backend: BackendConfig 
         method = get_fuser_method(kinds) if backend is None else backend.fuser_of(kinds)
         if method is None:
             continue
+        make_plain_to_fuse(layers, is_qat)
         fused = method(is_qat, *layers)
         replace_layer(model, call.target, fused)
         for part in chain[1:]:

@@ -21,6 +21,7 @@ from ...core.create.random import randint
 from ...core.quantized import Quantizer, per_tensor_affine
 from ...graph.passes.sparsity import is_faster
 from ...nn.module import Module
+from ...nn.utils.computed import shallow_copy
 from ..nn.quantized.base import QuantizedOutput, observed
 
 REPEATS = 5  # timings of a layer, of which the best counts
@@ -168,18 +169,10 @@ def _decide(quantized: Module, float_layer: Module, shape: tuple[int, ...]) -> s
 
 def _without_observers(layer: Module) -> Module:
     """A layer with the same parameters, without its observer and hooks."""
-    result = _copied(layer, dict(layer._modules))
+    result = shallow_copy(layer, dict(layer._modules))
     for kind in ("_forward_hooks", "_forward_pre_hooks"):
         result.__dict__[kind] = type(result.__dict__[kind])()
     result._modules.pop("activation_post_process", None)
-    return result
-
-
-def _copied(module: Module, modules: dict) -> Module:
-    """A module with the same state and other submodules."""
-    result = object.__new__(type(module))
-    hooks = {name: type(value)(value) for name, value in module.__dict__.items() if "_hooks" in name}
-    result.__setstate__({**module.__dict__, **hooks, "_modules": modules})
     return result
 
 
@@ -189,7 +182,7 @@ def shared_copy(model: Module) -> Module:
 
     def copied(module: Module | None) -> Module | None:
         if module is not None and module not in copies:
-            copies[module] = _copied(module, {name: copied(child) for name, child in module._modules.items()})
+            copies[module] = shallow_copy(module, {name: copied(child) for name, child in module._modules.items()})
         return copies.get(module)
 
     return copied(model)

@@ -16,6 +16,10 @@ from ...nn import functional as F
 from ...nn.embedding import Embedding
 from ...nn.linear import Linear
 from ...nn.module import Module
+from ...nn.parameter import Parameter
+from ...nn.utils import parametrize
+from ...nn.utils.computed import plain
+from ...nn.utils.prune import custom_from_mask
 from .granularity import Granularity, MappingType, PerAxis, PerGroup, PerToken, TorchAODType
 
 __all__ = [
@@ -140,6 +144,18 @@ def _straight_through(x: Tensor, config: FakeQuantizeConfigBase | None) -> Tenso
     return x if config is None else x + (config.round(x).to(x.dtype) - x).detach()
 
 
+def _take_parameters(layer: Linear, mod: Linear) -> None:
+    """Give a layer the parameters of another one; pruned and parametrized ones stay so."""
+    source, masks = plain(mod)
+    layer.training = mod.training
+    for name in ("weight", "bias"):
+        value = getattr(source, name)
+        setattr(layer, name, Parameter(value.detach()) if parametrize.is_parametrized(mod, name) else value)
+    parametrize.transfer_parametrizations_and_params(mod, layer)
+    for name, mask in masks.items():
+        custom_from_mask(layer, name, mask)
+
+
 class FakeQuantizedLinear(Linear):
     """A linear layer whose weight, and input, are rounded in training."""
 
@@ -157,7 +173,7 @@ class FakeQuantizedLinear(Linear):
     ) -> FakeQuantizedLinear:
         """The layer with a float layer's parameters."""
         result = cls(mod.in_features, mod.out_features, False, mod.weight.device, mod.weight.dtype)
-        result.weight, result.bias, result.training = mod.weight, mod.bias, mod.training
+        _take_parameters(result, mod)
         result.activation_config, result.weight_config = activation_config, weight_config
         result.base_config = base_config
         return result
@@ -165,7 +181,7 @@ class FakeQuantizedLinear(Linear):
     def to_linear(self) -> Linear:
         """The float layer with this one's parameters."""
         result = Linear(self.in_features, self.out_features, False, self.weight.device, self.weight.dtype)
-        result.weight, result.bias, result.training = self.weight, self.bias, self.training
+        _take_parameters(result, self)
         return result
 
     def forward(self, input: Tensor) -> Tensor:
@@ -250,7 +266,7 @@ class QATConfig:
     def accepts(self, module: Module) -> bool:
         """Whether this step replaces a module, by default."""
         if self.step is QATStep.PREPARE:
-            return type(module) is Linear
+            return parametrize.type_before_parametrizations(module) is Linear
         return isinstance(module, (FakeQuantizedLinear, FakeQuantizedEmbedding))
 
     def layer(self, mod: Any) -> Module:

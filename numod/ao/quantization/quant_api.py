@@ -8,12 +8,14 @@ from typing import Any, ClassVar
 
 from ...autograd import no_grad
 from ...core import Tensor
+from ...nn.attention import NonDynamicallyQuantizableLinear
 from ...nn.linear import Linear
 from ...nn.module import Module
+from ...nn.parameter import is_lazy
 from ..nn.quantized.weight_only import DynamicActivationLinear, WeightOnlyLinear
 from .measure import KEPT, KEPT_MODEL, check_decisions, fastest, in_evaluation, seconds, shared_copy
 from .qat import FakeQuantizeConfigBase
-from .utils import replace_modules
+from .utils import replace_modules, with_hooks
 
 
 @dataclass(frozen=True)
@@ -62,8 +64,10 @@ CANDIDATES = (Int8DynamicActivationInt8WeightConfig(), Int8WeightOnlyConfig())
 
 
 def is_linear(module: Module, fqn: str) -> bool:
-    """The default filter: Linear itself, of float weights."""
-    return type(module) is Linear
+    """The default filter: Linear and its subclasses that compute the same, also with a parametrized weight."""
+    if not isinstance(module, Linear) or isinstance(module, NonDynamicallyQuantizableLinear):
+        return False
+    return type(module).forward is Linear.forward and not is_lazy(module._parameters.get("weight"))
 
 
 def quantize_(
@@ -102,7 +106,7 @@ def quantize_(
     for path, module in list(model.named_modules()):
         chosen = _config_for(config, module, path, filter_fn)
         if chosen is not None:
-            layers[module] = chosen.layer(module)
+            layers[module] = with_hooks(chosen.layer(module), module)
             _check_path(path)
     replace_modules(model, layers)
     return None
@@ -141,7 +145,7 @@ def _quantize_by_time(
     decisions: dict[str, str] = {}
     layers: dict[str, Module] = {}
     for path, module in model.named_modules():
-        if type(module) is not Linear:
+        if not is_linear(module, path):
             continue
         if path not in seen:
             decisions[path] = "float: not called with this input"
@@ -149,7 +153,7 @@ def _quantize_by_time(
         decisions[path], layer = _fastest(module, *seen[path])
         if layer is not module:
             _check_path(path)
-            layers[path] = layer
+            layers[path] = with_hooks(layer, module)
     if layers:
         mixed = shared_copy(model)
         _replace(mixed, layers)
@@ -171,7 +175,8 @@ def _repeat(model: Module, decisions: dict[str, str]) -> dict[str, str]:
     configs = {type(config).__name__: config for config in CANDIDATES}
     check_decisions(decisions, model, ("float", *configs), "quantize_(model, 'auto', decisions)")
     chosen = {path: configs[decision] for path, decision in decisions.items() if decision in configs}
-    _replace(model, {path: config.layer(model.get_submodule(path)) for path, config in chosen.items()})
+    former = {path: model.get_submodule(path) for path in chosen}
+    _replace(model, {path: with_hooks(config.layer(former[path]), former[path]) for path, config in chosen.items()})
     model.quantization_decisions = decisions
     return decisions
 
@@ -184,7 +189,7 @@ def _inputs(model: Module, args: tuple, kwargs: dict[str, Any]) -> dict[str, tup
             lambda _, args, kwargs, path=path: _note(seen, path, args, kwargs), with_kwargs=True
         )
         for path, module in model.named_modules()
-        if type(module) is Linear
+        if is_linear(module, path)
     ]
     try:
         with in_evaluation(model), no_grad():

@@ -10,7 +10,9 @@ from typing import Any
 from ...errors import warn_caller
 from ... import dtypes, nn
 from ...nn.module import Module
+from ...nn.utils.computed import make_plain
 from ...nn.utils.parametrize import type_before_parametrizations as kind_of
+from ...nn.utils.prune import custom_from_mask
 from ..nn import quantizable
 from ..nn import quantized as nnq
 from ..nn.intrinsic import Fused
@@ -47,7 +49,7 @@ from .quantization_mappings import (
     no_observer_set,
 )
 from .stubs import DeQuantStub, QuantWrapper
-from .utils import get_qparam_dict, has_no_children_ignoring_parametrizations, replace_modules
+from .utils import get_qparam_dict, has_no_children_ignoring_parametrizations, replace_modules, with_hooks
 
 MEASURED = Linear, Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 _TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
@@ -285,17 +287,17 @@ def swap_module(
     custom = custom_module_class_mapping.get(kind_of(mod))
     if custom is None and kind_of(mod) not in mapping:
         return mod
+    masks = {}
+    for part in (mod, *(mod.children() if isinstance(mod, Fused) else ())):
+        masks |= make_plain(part)
     if custom is not None:
         result = custom.from_observed(mod)
     else:
         result = _from_float(mapping[kind_of(mod)], mod, use_precomputed_fake_quant)
-    for hook in mod._forward_pre_hooks.values():
-        if hook is not _observer_forward_pre_hook:
-            result.register_forward_pre_hook(hook)
-    for hook in mod._forward_hooks.values():
-        if hook is not _observer_forward_hook:
-            result.register_forward_hook(hook)
-    return result
+    if hasattr(result, "weight_fake_quant"):  # pruned weights stay pruned in training
+        for name, mask in masks.items():
+            custom_from_mask(result, name, mask)
+    return with_hooks(result, mod, (_observer_forward_pre_hook, _observer_forward_hook))
 
 
 def _from_float(kind: type, mod: Module, precomputed: bool) -> Module:

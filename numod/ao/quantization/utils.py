@@ -12,6 +12,7 @@ from ...core import Tensor
 from ...core.quantized import per_channel_affine, per_channel_symmetric, per_tensor_affine, qscheme
 from ...nn.module import Module
 from ...nn.utils import parametrize
+from ...nn.utils.computed import computes_parameter
 from .observer import PER_CHANNEL, PER_TENSOR, PlaceholderObserver, UniformQuantizationObserverBase
 
 __all__ = [
@@ -263,3 +264,16 @@ def replace_modules(
         ]
         for name, child in parent._modules.items():
             parent._modules[name] = layers.get(child, child)
+
+
+def with_hooks(layer: Module, replaced: Module, without: tuple = ()) -> Module:
+    """The layer, with the hooks of the one that it replaces but some, and those that compute parameters."""
+    if layer is replaced:
+        return layer
+    for hook in replaced._forward_pre_hooks.values():
+        if hook not in without and not computes_parameter(hook):
+            layer.register_forward_pre_hook(hook)
+    for hook in replaced._forward_hooks.values():
+        if hook not in without:
+            layer.register_forward_hook(hook)
+    return layer

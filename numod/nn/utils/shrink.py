@@ -25,6 +25,7 @@ from ...ops.pointwise import Pointwise
 from .. import activation, convolution, dropout, linear, normalization, pooling
 from ..module import Module
 from ..parameter import Parameter
+from .computed import make_plain
 from .prune_methods import BasePruningMethod
 
 _CONVOLUTIONS = convolution.Conv1d, convolution.Conv2d, convolution.Conv3d
@@ -361,10 +362,7 @@ def _shrunk(model: Module, example: tuple, through_views: bool) -> Module:
     """A smaller copy. Raises RuntimeError if it computes something else."""
     small = copy.deepcopy(model)
     for module in small.modules():
-        for number, hook in list(module._forward_pre_hooks.items()):
-            if isinstance(hook, BasePruningMethod):
-                del module._forward_pre_hooks[number]
-                _make_plain(module, hook)
+        make_plain(module, (BasePruningMethod,))
     recorder, expected = _recorded(small, example)
     fixed = _fixed(small, recorder)
     for node in recorder.nodes:
@@ -373,15 +371,6 @@ def _shrunk(model: Module, example: tuple, through_views: bool) -> Module:
             _cut_after(node, _Channels(node.module, node.results[0], through_views), fixed, recorder.written_storages)
     _check_same(expected, small(*example))
     return small
-
-
-def _make_plain(module: Module, hook: BasePruningMethod) -> None:
-    """Make a pruned parameter a plain one. The original stays as it is: another layer may share it."""
-    name, requires_grad = hook._tensor_name, module._parameters[f"{hook._tensor_name}_orig"].requires_grad
-    value = hook.apply_mask(module).detach()
-    vars(module).pop(name, None)
-    del module._parameters[f"{name}_orig"], module._buffers[f"{name}_mask"]
-    setattr(module, name, Parameter(value, requires_grad=requires_grad))
 
 
 def _cut_after(node: _Node, channels: _Channels, fixed: set[int], written: set[int]) -> None:

@@ -11,6 +11,8 @@ from ....core.quantized import dynamic_rows_linear
 from ....nn import functional as F
 from ....nn.linear import Linear
 from ....nn.module import Module
+from ....nn.parameter import Parameter
+from ....nn.utils.computed import plain
 from ....ops.matmul.weight_only import weight_only_product
 from .base import expect_floats, refuse_float_weight
 
@@ -31,7 +33,8 @@ class _Packed(Module):
             )
         self.in_features, self.out_features = mod.in_features, mod.out_features
         self.training = mod.training
-        self.register_parameter("bias", mod.bias)
+        bias = mod.bias
+        self.register_parameter("bias", bias if bias is None or type(bias) is Parameter else Parameter(bias.detach()))
 
     def _load_from_state_dict(self, state_dict: dict, prefix: str, *others: Any) -> None:
         refuse_float_weight(state_dict, prefix)
@@ -55,6 +58,7 @@ class WeightOnlyLinear(_Packed):
     zero_point: Tensor
 
     def __init__(self, mod: Module, bits: int = 8, group_size: int | None = None) -> None:
+        mod = plain(mod)[0]
         super().__init__(mod)
         self.bits, self.group_size = bits, group_size or mod.in_features
         if self.in_features % self.group_size or (bits == 4 and self.group_size % 2):
@@ -108,6 +112,7 @@ class DynamicActivationLinear(_Packed):
     """x @ w.T + bias for an int8 w with a scale for each row; each row of x is quantized by its own range."""
 
     def __init__(self, mod: Module) -> None:
+        mod = plain(mod)[0]
         super().__init__(mod)
         integers, scale, _ = _eight_bits(mod.weight.detach(), mod.in_features)
         self.register_buffer("packed", integers)

@@ -1,0 +1,65 @@
+"""Parameters that a hook computes before each call of a module: by pruning, `weight_norm` and `spectral_norm`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...core import Tensor
+from ..module import Module
+from ..parameter import Parameter
+from .prune_methods import BasePruningMethod
+from .spectral_norm import SpectralNorm, remove_spectral_norm
+from .weight_norm import WeightNorm, remove_weight_norm
+
+
+HOOKS = BasePruningMethod, SpectralNorm, WeightNorm
+
+
+def computes_parameter(hook: Any) -> bool:
+    """Whether a forward pre-hook computes a parameter."""
+    return isinstance(hook, HOOKS)
+
+
+def make_plain(module: Module, kinds: tuple[type, ...] = HOOKS) -> dict[str, Tensor]:
+    """Make the parameters that these hooks compute plain ones, and return the masks of pruned ones, by name.
+
+    The original parameters stay as they are: other modules may share them.
+    """
+    masks = {}
+    for number, hook in list(module._forward_pre_hooks.items()):
+        if not isinstance(hook, kinds):
+            continue
+        if isinstance(hook, BasePruningMethod):
+            masks[hook._tensor_name] = module._buffers[f"{hook._tensor_name}_mask"]
+            del module._forward_pre_hooks[number]
+            _make_pruned_plain(module, hook)
+        elif isinstance(hook, WeightNorm):
+            remove_weight_norm(module, hook.name)
+        else:
+            remove_spectral_norm(module, hook.name)
+    return masks
+
+
+def _make_pruned_plain(module: Module, hook: BasePruningMethod) -> None:
+    name = hook._tensor_name
+    value = hook.apply_mask(module).detach()
+    vars(module).pop(name, None)
+    requires_grad = module._parameters.pop(f"{name}_orig").requires_grad
+    del module._buffers[f"{name}_mask"]
+    setattr(module, name, Parameter(value, requires_grad=requires_grad))
+
+
+def plain(module: Module) -> tuple[Module, dict[str, Tensor]]:
+    """The module, or a copy with plain parameters where hooks compute some; and the masks of pruned ones, by name."""
+    if not any(map(computes_parameter, module._forward_pre_hooks.values())):
+        return module, {}
+    result = shallow_copy(module, dict(module._modules))
+    return result, make_plain(result)
+
+
+def shallow_copy(module: Module, modules: dict[str, Module | None]) -> Module:
+    """A module with the same state and other submodules. Its hooks can be changed, and its registered names."""
+    result = object.__new__(type(module))
+    hooks = {name: type(value)(value) for name, value in module.__dict__.items() if "_hooks" in name}
+    result.__setstate__({**module.__dict__, **hooks, "_modules": modules})
+    return result
