@@ -135,14 +135,21 @@ def _filled(x: numod.Tensor, y: numod.Tensor) -> numod.Tensor:
     return out
 
 
-def combinations(count: int) -> list[tuple]:
-    return [tuple(0 if mask >> k & 1 else None for k in range(count)) for mask in range(1, 1 << count)]
+def combinations(count: int, sample: bool) -> list[tuple]:
+    """Which arguments have examples: all of them and the last alone, or the others."""
+    masks = {(1 << count) - 1, 1 << (count - 1)}
+    masks = masks if sample else set(range(1, 1 << count)) - masks
+    return [tuple(0 if mask >> k & 1 else None for k in range(count)) for mask in sorted(masks)]
 
 
+SHARES = pytest.mark.parametrize("sample", [True, pytest.param(False, marks=pytest.mark.fuzz)])
+
+
+@SHARES
 @pytest.mark.parametrize("name", CASES)
-def test_one_call_gives_what_calls_for_each_give(name: str, once: list) -> None:
+def test_one_call_gives_what_calls_for_each_give(name: str, sample: bool, once: list) -> None:
     func, *shapes = CASES[name]
-    for in_dims in combinations(len(shapes)):
+    for in_dims in combinations(len(shapes), sample):
         args = [x if dim == 0 else x[0] for x, dim in zip(made(shapes), in_dims)]
         expected = in_turn(func, in_dims, *args)
         once.clear()
@@ -151,8 +158,9 @@ def test_one_call_gives_what_calls_for_each_give(name: str, once: list) -> None:
         numod.testing.assert_close(actual, expected, msg=lambda text: f"{in_dims}: {text}")  # noqa: B023
 
 
+@SHARES
 @pytest.mark.parametrize("name", CASES)
-def test_gradients_inside_and_outside(name: str) -> None:
+def test_gradients_inside_and_outside(name: str, sample: bool) -> None:
     func, *shapes = CASES[name]
 
     def total(*args: numod.Tensor) -> numod.Tensor:
@@ -171,7 +179,7 @@ def test_gradients_inside_and_outside(name: str) -> None:
             [grad(total, floating)(*[x[row] for x in args])[floating.index(k)] for row in range(SIZE)]
         )
         numod.testing.assert_close(actual, expected)
-    for in_dims in combinations(len(shapes)):
+    for in_dims in combinations(len(shapes), sample):
         leaves = [
             (x if dim == 0 else x[0]).clone().requires_grad_(x.is_floating_point()) for x, dim in zip(args, in_dims)
         ]

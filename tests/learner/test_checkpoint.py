@@ -113,7 +113,7 @@ def kill_and_resume(tmp_path: Path, kind: str, how: str, times: int, seed: int) 
 
 
 def test_killed_training_resumes_to_the_same_weights(tmp_path: Path) -> None:
-    kill_and_resume(tmp_path, "usual", "eager", 2, seed=0)
+    kill_and_resume(tmp_path, "usual", "eager", 1, seed=0)
 
 
 @pytest.mark.learner
