@@ -18,6 +18,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from llvmlite.binding import ObjectFileRef
 
 from numod.device import target
 from numod.kernel import store
@@ -110,6 +111,33 @@ def compiled_for(level: str) -> dict[str, str]:
     """The environment in which kernels are compiled for a level."""
     features = target.LEVELS[level].replace(",-prefer-256-bit", "")
     return {"NUMBA_CPU_NAME": target.level_processor(level), "NUMBA_CPU_FEATURES": features}
+
+
+@pytest.mark.packs
+def test_machine_code_for_another_level_is_that_which_a_processor_of_it_compiles(tmp_path: Path) -> None:
+    """Here for a level that this processor runs, as if it did not."""
+    level = target.level()
+    if level not in buildable():
+        pytest.skip("this processor has no level")
+    machine = target.level_machine(level)
+    foreign, native = tmp_path / "foreign", tmp_path / "native"
+    run("-c", FOREIGN, level, machine.triple, machine.processor, machine.features, NUMOD_CACHE_DIR=str(foreign))
+    run("-c", FOREIGN, "", NUMOD_CACHE_DIR=str(native), **compiled_for(level))
+    expected = instructions(native)
+    assert expected and instructions(foreign) == expected
+
+
+def instructions(folder: Path) -> dict[str, list[bytes]]:
+    """The instructions of the kernels in a folder, by key."""
+    return {
+        entry.key: [
+            section.data()
+            for code, _ in entry.parts
+            for section in ObjectFileRef.from_data(bytes(code)).sections()
+            if section.is_text()
+        ]
+        for entry in store.kernels(str(folder))
+    }
 
 
 @pytest.mark.packs
