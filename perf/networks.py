@@ -47,16 +47,17 @@ def actor_critic(batch: int, seen: int = 17, actions: int = 6) -> Callable:
     return make
 
 
-def lenet(batch: int) -> Callable:
+def lenet(batch: int, activation: str = "Tanh", pool: str = "AvgPool2d") -> Callable:
     """LeNet-5, (batch, 1, 28, 28) -> (batch, 10)."""
 
     def make(torch: object) -> tuple:
         nn = torch.nn
+        act, halve = getattr(nn, activation), getattr(nn, pool)
         layers = (
-            nn.Conv2d(1, 6, 5, padding=2), nn.Tanh(), nn.AvgPool2d(2), nn.Conv2d(6, 16, 5), nn.Tanh(), nn.AvgPool2d(2),
+            nn.Conv2d(1, 6, 5, padding=2), act(), halve(2), nn.Conv2d(6, 16, 5), act(), halve(2),
             nn.Flatten(), nn.Linear(400, 120),
-            nn.Tanh(),
-            nn.Linear(120, 84), nn.Tanh(), nn.Linear(84, 10),
+            act(),
+            nn.Linear(120, 84), act(), nn.Linear(84, 10),
         )  # fmt: skip
         return nn.Sequential(*layers), (draw(batch, 1, 28, 28),)
 

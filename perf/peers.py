@@ -9,8 +9,10 @@ import importlib
 import importlib.util
 import io
 import shutil
+import tempfile
 import warnings
 from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
 
 import numpy as np
 
@@ -273,19 +275,55 @@ def network(make: Make, library: str) -> tuple:
 
 def session(module: object, inputs: tuple) -> Timed:
     """A PyTorch module for ONNX Runtime, by way of PyTorch's exporter."""
+    return _session_of(_in_onnx(module, inputs), inputs)
+
+
+def quantized_session(module: object, inputs: tuple) -> Timed:
+    """A PyTorch module for ONNX Runtime, quantized to bytes by its quantizer, with the range of activations here."""
+    import onnx
+    from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
+    from onnxruntime.quantization.shape_inference import quant_pre_process
+
+    class Inputs(CalibrationDataReader):
+        def __init__(self) -> None:
+            self.left = [dict(zip(_names(inputs), inputs))]
+
+        def get_next(self) -> dict | None:
+            return self.left.pop() if self.left else None
+
+    with tempfile.TemporaryDirectory() as folder:
+        prepared, quantized = f"{folder}/prepared.onnx", f"{folder}/quantized.onnx"
+        quant_pre_process(onnx.load_from_string(_in_onnx(module, inputs)), prepared, skip_symbolic_shape=True)
+        types = {"activation_type": QuantType.QUInt8, "weight_type": QuantType.QInt8, "quant_format": QuantFormat.QDQ}
+        quantize_static(prepared, quantized, Inputs(), per_channel=True, **types)
+        return _session_of(Path(quantized).read_bytes(), inputs)
+
+
+def _names(inputs: tuple) -> list[str]:
+    return [f"x{number}" for number in range(len(inputs))]
+
+
+def _in_onnx(module: object, inputs: tuple) -> bytes:
+    """The bytes of the file that PyTorch's exporter makes of its module."""
+    import torch
+
+    file = io.BytesIO()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(module, tuple(map(torch.tensor, inputs)), file, input_names=_names(inputs), dynamo=False)
+    return file.getvalue()
+
+
+def _session_of(file: bytes, inputs: tuple) -> Timed:
     import onnxruntime
     import torch
 
-    file, names = io.BytesIO(), [f"x{number}" for number in range(len(inputs))]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        torch.onnx.export(module, tuple(map(torch.tensor, inputs)), file, input_names=names, dynamo=False)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
     options.inter_op_num_threads = 1
     options.log_severity_level = 3
-    run = onnxruntime.InferenceSession(file.getvalue(), options, providers=["CPUExecutionProvider"]).run
-    fed = dict(zip(names, inputs))
+    run = onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"]).run
+    fed = dict(zip(_names(inputs), inputs))
     return Timed("run(None, fed)", {"run": run, "fed": fed}, lambda: run(None, fed))
 
 

@@ -1,4 +1,7 @@
-"""Rows of quantized layers beside PyTorch's quantized ones; weight-only and sparse products beside its floats."""
+"""Rows of quantized layers beside PyTorch's quantized ones; weight-only and sparse products beside its floats.
+
+Whole networks are beside ONNX Runtime's, quantized by its quantizer, and beside numod's floats.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,8 @@ import importlib
 from collections.abc import Callable
 
 
-from .networks import draw
+from . import peers
+from .networks import draw, lenet, resnet18
 from .row import Bar, Row, Timed
 
 
@@ -85,6 +89,28 @@ def _sparse(library: str, batch: int) -> Timed:
     return Timed("model(x)", {"model": model, "x": x}, lambda: [model(x).numpy()])
 
 
+def _network(make: Callable) -> dict[str, Callable[[], Timed]]:
+    """A network of bytes (activations use all 256), compiled by numod and quantized by ONNX Runtime; and of floats."""
+
+    def numod(quantized: bool) -> Timed:
+        torch, quantization = importlib.import_module("numod"), importlib.import_module("numod.ao.quantization")
+        model, (x,) = peers.network(make, "numod")
+        model, x = model.eval().requires_grad_(False), torch.tensor(x)
+        if quantized:
+            fx = importlib.import_module("numod.ao.quantization.quantize_fx")
+            model = fx.prepare_fx(model, quantization.get_default_qconfig_mapping("onednn"), (x,))
+            model(x)
+            model = fx.convert_fx(model)
+        compiled = torch.compile(model, options={"freezing": True})
+        return Timed("model(x)", {"model": compiled, "x": x}, lambda: [compiled(x).numpy()])
+
+    def in_onnx() -> Timed:
+        model, inputs = peers.network(make, "torch")
+        return peers.quantized_session(model.eval().requires_grad_(False), inputs)
+
+    return {"numod": lambda: numod(True), "numod float32": lambda: numod(False), "ONNX Runtime": in_onnx}
+
+
 def _contenders(make: Callable, *arguments: object) -> dict[str, Callable[[], Timed]]:
     return {name: lambda library=library: make(library, *arguments) for name, library in _LIBRARIES.items()}
 
@@ -93,7 +119,7 @@ _LIBRARIES = {"numod": "numod", "PyTorch": "torch"}
 
 
 def rows() -> list[Row]:
-    """Static and dynamic layers, a row of a batch times packed weights, and weights of zeros."""
+    """Static and dynamic layers, a row of a batch times packed weights, weights of zeros, and whole networks."""
     results = []
     for m, k, n in ((1024, 1024, 1024), (1, 4096, 4096), (32, 512, 512)):
         for kind, dynamic in (("quantized", False), ("dynamic", True)):
@@ -111,4 +137,7 @@ def rows() -> list[Row]:
     for batch, ratio in ((1, 0.3), (32, 0.6)):
         name = f"linear 1024×1024 of 90 % zeros, batch {batch}, PyTorch dense"
         results.append(Row(name, _contenders(_sparse, batch), Bar(ratio, None, "PyTorch")))
+    for name, make in (("ResNet-18 (CIFAR)", resnet18(1)), ("LeNet", lenet(1, "ReLU", "MaxPool2d"))):
+        name = f"int8 {name} inference, compiled, batch 1, frozen"
+        results.append(RoundedRow(name, _network(make), Bar(0.9, None, "ONNX Runtime")))
     return results

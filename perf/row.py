@@ -61,8 +61,8 @@ class Row:
     bar: Bar | None = None
 
     def prepare(self, peers: Collection[str]) -> dict[str, Timed]:
-        """The work of numod, and of those peers that can do it."""
-        return {name: make() for name, make in self.contenders.items() if name == "numod" or name in peers}
+        """The work of numod, in each of its ways, and of those peers that can do it."""
+        return {name: make() for name, make in self.contenders.items() if name.startswith("numod") or name in peers}
 
     def measure(self, peers: Collection[str], pace: Pace, folders: Folders) -> Result:
         """Time the statements in turns."""

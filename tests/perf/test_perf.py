@@ -185,6 +185,20 @@ def test_all_contenders_compute_the_same(row):
                 np.testing.assert_allclose(mine, other, rtol=0, atol=1e-4 * (1e-6 + np.abs(other).max()), err_msg=name)
 
 
+QUANTIZED_NETWORKS = [row for row in rows.ROWS if "numod float32" in row.contenders]
+
+
+@pytest.mark.parity
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("row", QUANTIZED_NETWORKS, ids=lambda row: row.name)
+def test_quantized_networks_are_near_those_of_floats(row):
+    (expected,) = values_of(row, "numod float32")
+    for name in ("numod", "ONNX Runtime"):
+        if name == "numod" or name in peers.installed():
+            (values,) = values_of(row, name)
+            np.testing.assert_allclose(values, expected, rtol=0, atol=0.05 * np.abs(expected).max(), err_msg=name)
+
+
 def test_the_limit_is_of_what_was_counted():
     product = next(row for row in ROWS if row.name == "product 256×256×256")
     x = product.contenders["numod"]()
