@@ -44,10 +44,10 @@ def rounded_off(x, scale, zero, low, high):
 
 
 def scale_slope(g, x, scale, zero, low, high):
-    """The gradient of a learned scale (Esser et al., Learned Step Size Quantization)."""
+    """The gradient of a learned scale (Esser et al., Learned Step Size Quantization). NaN counts as the lowest."""
     value = zero + steps(x, scale)
     inner = value - zero - x * (1.0 / scale)
-    return g * where(value < low, low - zero, where(value > high, high - zero, inner))
+    return g * where(value >= low, where(value > high, high - zero, inner), low - zero)
 
 
 def zero_slope(g, x, scale, zero, low, high):

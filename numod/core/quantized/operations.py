@@ -18,7 +18,7 @@ from ...errors import normalize_dim
 from .. import changes, overrides, signatures
 from ..create.creation import full
 from ..create.values import as_tensor
-from ..tensor import Tensor
+from ..tensor import Tensor, fields_of
 from .pooling import pools_bytes, zero_of_bytes
 from .products import dynamic_linear
 from .schemes import per_tensor_affine
@@ -32,10 +32,13 @@ _MOVING = """view reshape flatten t transpose swapaxes swapdims permute movedim 
     max_pool1d max_pool2d max_pool3d adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d hsplit vsplit dsplit
     fliplr flipud msort argsort diag diagonal_copy t_copy unbind_copy positive adjoint conj conj_physical resolve_conj
     resolve_neg real to_dense alias_copy detach_copy atleast_1d atleast_2d atleast_3d broadcast_tensors
-    unfold rot90 cpu cuda alias squeeze_copy narrow_copy data __get__.data __get__.T __get__.mT __get__.H __get__.mH
-    empty_like""".split()
+    unfold rot90 resize cpu cuda alias squeeze_copy narrow_copy data __get__.data __get__.T __get__.mT __get__.H
+    __get__.mH empty_like""".split()
 # of these, those that keep the channels of a per-channel scheme
-_KEEPING = "detach clone contiguous requires_grad_ cpu cuda data __get__.data empty_like to".split()
+_KEEPING = """detach clone contiguous requires_grad_ cpu cuda data __get__.data empty_like to positive conj
+    conj_physical resolve_conj resolve_neg to_dense alias alias_copy detach_copy real""".split()
+# functions whose in-place form changes the shape
+_RESHAPING = "t transpose swapaxes swapdims squeeze unsqueeze detach resize".split()
 # functions that keep the shape, too: of a packed tensor they copy the bytes
 _SAME = "detach clone requires_grad_ cpu cuda data __get__.data alias to".split()
 # functions that are computed in float32, with the scale of the input for the result
@@ -69,6 +72,8 @@ def call(func: Callable, path: str, args: tuple, kwargs: dict) -> Any:
     args, kwargs = _in_order(func, args, kwargs) if kwargs else (args, kwargs)
     if any(isinstance(value, QuantizedTensor) for value in kwargs.values()):
         refuse(f"{name}.{next(iter(kwargs))}")
+    if short is not name and short in _RESHAPING:
+        return _become(args[0], rule(func, short, (args[0].detach(), *args[1:]), kwargs))
     result = rule(func, name, args, kwargs)
     if short is not name and name not in _RULES:
         return _write(args[0], result)
@@ -90,6 +95,17 @@ def _in_order(func: Callable, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
 def _write(target: QuantizedTensor, result: QuantizedTensor) -> QuantizedTensor:
     target._write(result._integers)
     return target
+
+
+def _become(target: QuantizedTensor, result: QuantizedTensor) -> QuantizedTensor:
+    """Give a tensor the memory, shape and scale of another."""
+    parts = fields_of(result)
+    fields_of(target).update({name: parts[name] for name in _PARTS if name in parts})
+    changes.note()
+    return target
+
+
+_PARTS = "_storage", "_layout", "_offset", "_integers", "_bytes", "_quantizer"
 
 
 def _ask(func: Callable, name: str, args: tuple, kwargs: dict) -> Any:
@@ -399,6 +415,23 @@ def _to(func: Callable, name: str, args: tuple, kwargs: dict) -> QuantizedTensor
     return _move(func, name, args, kwargs)
 
 
+def _type(func: Callable, name: str, args: tuple, kwargs: dict) -> str | QuantizedTensor:
+    source, *kinds = *args, *kwargs.values()
+    if not kinds or kinds[0] is None:
+        return f"numod.quantized.{source.dtype.short}Tensor"
+    return source if kinds[0] is source.dtype else _to_float(func, name, args, kwargs)
+
+
+def _empty_like(func: Callable, name: str, args: tuple, kwargs: dict) -> QuantizedTensor:
+    dtype = kwargs.pop("dtype", None)
+    if dtype not in (None, args[0].dtype):
+        raise RuntimeError(
+            "It is currently not supported to specify a dtype that doesn't match the input tensor's dtype via "
+            f"empty_like, got {dtype} for {args[0].dtype}; quantize the result of dequantize()"
+        )
+    return _move(func, name, args, kwargs)
+
+
 def _to_float(func: Callable, name: str, args: tuple, kwargs: dict) -> None:
     raise RuntimeError(f"{name}(): a quantized tensor has no other dtype; dequantize() returns its values as float32")
 
@@ -424,7 +457,9 @@ _RULES: dict[str, Callable] = {
     **dict.fromkeys(_FIXED, _fixed),
     **dict.fromkeys((*_COMPARING, *_READING), _on_values),
     **dict.fromkeys(("cat", "stack", "concat", "concatenate", "hstack", "vstack"), _join),
-    **dict.fromkeys(("float", "double", "half", "int", "long", "char", "byte", "bfloat16", "type"), _to_float),
+    **dict.fromkeys(("float", "double", "half", "int", "long", "char", "byte", "bfloat16"), _to_float),
+    "type": _type,
+    "empty_like": _empty_like,
     **dict.fromkeys(("numpy", "__array__"), _to_numpy),
     "linear": _linear,
     "relu": _relu,

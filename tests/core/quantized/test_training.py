@@ -81,3 +81,10 @@ def test_learned_scales(channels):
     assert zero_point.dtype is numod.int64 and (scale > 0).all()
     with pytest.raises(AssertionError, match="strictly less"):
         _LearnableFakeQuantize(observer=kind, quant_min=3, quant_max=3)
+
+
+def test_nan_counts_as_the_lowest_value_for_a_learned_scale():
+    x = numod.tensor([0.2, float("nan")])
+    scale, zero = numod.tensor([0.1], requires_grad=True), numod.tensor([3.0], requires_grad=True)
+    numod._fake_quantize_learnable_per_tensor_affine(x, scale, zero, 0, 15, 1.0).sum().backward()
+    assert scale.grad.item() == pytest.approx(-3.0) and zero.grad.item() == pytest.approx(-0.1)
