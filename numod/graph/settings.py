@@ -53,3 +53,5 @@ def check_options(mode: str | None, options: dict | None) -> None:
             raise RuntimeError(f"Unexpected optimization option {name}, known options are {[*_OPTIONS, *_TUNING]}")
         if name in _OPTIONS and not isinstance(value, (bool, type(None))):
             raise RuntimeError(f"Unexpected type of attr {name}, got {type(value).__name__} should be bool")
+    if options and options.get("sparsity") and not options.get("freezing"):
+        raise RuntimeError('The option sparsity needs freezing: options={"freezing": True, "sparsity": True}')

@@ -257,3 +257,22 @@ def test_a_model_in_training_mode_stays_as_it_is(capsys):
     quantization.report(model, torch.randn(5, 4), model)
     assert [module.training for module in model.modules()] == [True, True, True, False]
     assert all(value.equal(before[name]) for name, value in model.state_dict().items())
+
+
+def test_a_model_that_is_a_layer(capsys):
+    rows = quantization.report(nn.Linear(4, 3), torch.ones(1, 4))
+    assert [(row.path, row.kind, row.nbytes) for row in rows] == [("", "Linear", 60)] and rows[0].seconds > 0
+
+
+def test_float16_weights_are_quantized_ones(capsys):
+    model = nn.Sequential(nn.Linear(4, 3), nn.LayerNorm(3)).eval()
+    rows = quantization.report(quantization.quantize_dynamic(model, dtype=torch.float16), torch.ones(1, 4), model)
+    assert [row.note for row in rows] == ["", "float: no quantized form was asked for"]
+
+
+def test_decisions_of_another_model_in_graph_mode():
+    model, x = nn.Sequential(nn.Linear(4, 3)).eval(), torch.ones(1, 4)
+    prepared = quantization.prepare_fx(model, quantization.get_default_qconfig_mapping("onednn"), (x,))
+    prepared(x)
+    with pytest.raises(ValueError, match="for another model: this one has no module '9'"):
+        quantization.convert_fx(prepared, measure={"9": "int8"})

@@ -93,7 +93,7 @@ def convert_fx(
     `measure` is that of `convert`: with True, linear layers and convolutions that are not faster as integers stay
     floats. The decisions are in `quantization_decisions`; passed as `measure`, they are repeated without timing.
     """
-    measurement = None if measure is False else Measurement(measure)
+    measurement = None if measure is False else Measurement(measure, graph_module)
     return convert_graph("convert_fx", graph_module, qconfig_mapping, backend_config, measurement)
 
 

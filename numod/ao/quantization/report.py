@@ -56,7 +56,7 @@ def report(
     rows: list[LayerReport] = []
     reason = decisions.get("", "")  # of all float layers
     reason = reason if reason.startswith("float") else ""
-    if not reason and any("int" in _weights(layer)[0] for _, layer in _layers(model)):
+    if not reason and any(map(_is_quantized, (layer for _, layer in _layers(model)))):
         reason = "float: no quantized form was asked for"
     for path, layer in _layers(model):
         of_reference = path.removesuffix(".layer")  # the float layer in a FloatLayer
@@ -88,15 +88,21 @@ def _is_fused(layer: Module, reference: Module | None, path: str) -> bool:
     return before is None or type(before) is not Identity
 
 
+def _is_quantized(layer: Module) -> bool:
+    return "int" in _weights(layer)[0] or layer._get_name().startswith("DynamicQuantized")
+
+
 def _layers(model: Module) -> Iterator[tuple[str, Module]]:
-    """The layers without submodules, where observers and packed parameters do not count as layers."""
+    """The layers without submodules, where observers and packed parameters do not count as layers. A model that is a
+    layer itself has the path "".
+    """
 
     def is_part(module: Module) -> bool:
         return isinstance(module, (ObserverBase, FakeQuantizeBase)) or type(module).__name__.endswith("PackedParams")
 
     for path, module in model.named_modules():
         inside = any(is_part(ancestor) for ancestor in _above(model, path))
-        if path and not inside and all(map(is_part, module.children())):
+        if not inside and all(map(is_part, module.children())):
             yield path, module
 
 
@@ -143,7 +149,6 @@ def _run(model: Module, data: Any, kwargs: dict[str, Any]) -> tuple[dict[str, Te
         handles = [
             handle
             for path, module in model.named_modules()
-            if path
             for handle in (module.register_forward_pre_hook(before(path)), module.register_forward_hook(after(path)))
         ]
         try:

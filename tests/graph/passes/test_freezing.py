@@ -313,6 +313,7 @@ def test_modes_and_options_are_pytorchs() -> None:
     numod.compile(function, options={"triton.cudagraphs": True, "max_autotune": True})
     for kwargs, message in [
         ({"mode": "fast"}, "Unrecognized mode=fast, should be one of: default"), ({"options": {"freeze": True}}, "Unexpected optimization option freeze, known options are"),
+        ({"options": {"sparsity": True}}, "The option sparsity needs freezing"),
         ({"options": {"freezing": 1}}, "Unexpected type of attr freezing, got int should be bool"), ({"mode": "default", "options": {}}, "Either mode or options can be specified"),
     ]:  # fmt: skip
         with pytest.raises(RuntimeError, match=message):
