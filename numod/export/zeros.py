@@ -12,9 +12,11 @@ from ..core.create.values import from_numpy
 from ..core.tensor import Tensor
 from ..graph.ir.alias_analysis import Effects, accessed_values, copied, program_outputs
 from ..graph.ir.program import Program, Step, Value
+from ..graph.passes.simplify import without_dead
 from ..graph.passes.sparsity import LEAST_ZEROS, is_faster
-from ..ops.convolution.compressed import compressed_convolution
+from ..ops.convolution.compressed import compressed_byte_convolution, compressed_convolution
 from ..ops.convolution.convolution import convolution
+from ..ops.convolution.int8 import byte_convolution
 from ..ops.matmul import compressed
 from ..ops.matmul.int8_linear import byte_linear
 from ..ops.matmul.matmul import linear
@@ -25,6 +27,7 @@ _FORMS = {
     linear: compressed.compressed_linear,
     byte_linear: compressed.compressed_byte_linear,
     convolution: compressed_convolution,
+    byte_convolution: compressed_byte_convolution,
 }
 
 
@@ -52,6 +55,9 @@ def _compressed(program: Program, measured: bool, known: dict[tuple, list[Tensor
     }
     values: dict[Value, list[Value]] = {}
     for step in program.steps:
+        if isinstance(step, Step) and step.op.is_view and step.inputs[0] in constants:
+            view = apply(step.op, (constants[step.inputs[0]],), step.attributes)
+            constants |= {step.results[0]: view} if effects.fixed(step.results[0]) else {}
         weight = step.inputs[1] if isinstance(step, Step) and step.op in _FORMS else None
         tensor = constants.get(weight)
         rows = None if tensor is None else _rows(step, tensor)
@@ -68,6 +74,7 @@ def _compressed(program: Program, measured: bool, known: dict[tuple, list[Tensor
         result.steps.append(
             Step(_FORMS[step.op], inputs, _attributes(step, tensor, block), step.results, False, step.location)
         )
+    result = without_dead(result)
     used = {value for step in result.steps for value in accessed_values(step)}.union(program_outputs(result))
     result.held = {value: tensor for value, tensor in result.held.items() if value in used}
     return result
@@ -76,15 +83,19 @@ def _compressed(program: Program, measured: bool, known: dict[tuple, list[Tensor
 def _rows(step: Step, weight: Tensor) -> tuple | None:
     """The compressed weight of a step; None if that takes more bytes, or the step computes another convolution."""
     values = weight.detach().numpy()
-    if step.op is not convolution:
+    if step.op not in (convolution, byte_convolution):
         return compressed.compressed(values)
-    if weight.dtype is not dtypes.float32 or step.attributes[-1] is not None or len(step.inputs) > 2:
+    if step.op is convolution and (
+        weight.dtype is not dtypes.float32 or step.attributes[-1] is not None or len(step.inputs) > 2
+    ):
         return None
     return compressed.compressed(values.reshape(len(values), -1), (1,))
 
 
 def _attributes(step: Step, weight: Tensor, block: int) -> tuple:
     """The attributes of a step's op for a compressed weight."""
+    if step.op is byte_convolution:
+        return tuple(weight.shape[1:3]), *step.attributes
     return (tuple(weight.shape[2:]), *step.attributes[:-1]) if step.op is convolution else (block, *step.attributes)
 
 

@@ -83,7 +83,8 @@ def artifact(tmp_path_factory: pytest.TempPathFactory) -> Artifact:
     net = Net().eval()
     inputs = torch.randn(1, 1, 6, 6), torch.tensor([7, -8, 9, -(1 << 40)])
     names = (
-        *RUNNERS, "x86-64-v3", "x86-64-v4", "cortex-m0", "cortex-m4", "riscv32", "wasm", "wasm-scalar",
+        *RUNNERS, "x86-64-v3", "x86-64-v4", "cortex-m0", "cortex-m4", "cortex-m33", "cortex-m55", "riscv32",
+        "wasm", "wasm-scalar",
         "windows-x86-64", "macos-arm64",
     )  # fmt: skip
     return aot_compile(export(net, inputs), tmp_path_factory.mktemp("targets"), targets=names)
@@ -127,11 +128,18 @@ def test_the_self_test_passes_in_webassembly(name: str, artifact: Artifact) -> N
 CORES = {  # compiler's options, machine, whether it has a floating-point unit
     "cortex-m0": ("-mcpu=cortex-m0 -mthumb -mfloat-abi=soft", "microbit", False),
     "cortex-m4": ("-mcpu=cortex-m4 -mthumb -mfpu=fpv4-sp-d16 -mfloat-abi=hard", "mps2-an386", True),
+    "cortex-m33": ("-mcpu=cortex-m33 -mthumb -mfpu=fpv5-sp-d16 -mfloat-abi=hard", "mps2-an505", True),
+    "cortex-m55": ("-mcpu=cortex-m55 -mthumb -mfloat-abi=hard", "mps3-an547", True),
+}
+MEMORY = {  # where it lies on other boards, and how much there is
+    "cortex-m0": {"LENGTH = 4M  RAM": "LENGTH = 256K  RAM", "LENGTH = 4M }": "LENGTH = 16K }"},
+    "cortex-m33": {"ORIGIN = 0,": "ORIGIN = 0x10000000,", "0x20000000": "0x38000000"},
+    "cortex-m55": {"LENGTH = 4M": "LENGTH = 512K"},
 }
 
 
 # microbit, the board with a Cortex-M0, has 16 kB of memory: too little for the self-test of this network
-@pytest.mark.parametrize("name", ["cortex-m4"])
+@pytest.mark.parametrize("name", ["cortex-m4", "cortex-m33", "cortex-m55"])
 def test_the_self_test_passes_on_a_microcontroller(name: str, artifact: Artifact, tmp_path: Path) -> None:
     assert _self_test(name, artifact, tmp_path) == 0
 
@@ -141,9 +149,9 @@ def _self_test(name: str, artifact: Artifact, folder: Path) -> int:
     _needs("arm-none-eabi-gcc", "qemu-system-arm")
     options, board, floats = CORES[name]
     start = START if floats else re.sub(r".*(0xE000ED88|dsb).*\n", "", START)
-    layout = (
-        LAYOUT if floats else LAYOUT.replace("LENGTH = 4M", "LENGTH = 256K", 1).replace("LENGTH = 4M", "LENGTH = 16K")
-    )
+    layout = LAYOUT
+    for text, on_board in MEMORY.get(name, {}).items():
+        layout = layout.replace(text, on_board)
     (folder / "start.c").write_text(start)
     (folder / "layout.ld").write_text(layout)
     code = str(artifact.path(name, library=False))
@@ -200,7 +208,7 @@ def test_quantized_networks_need_no_floating_point(network: str, tmp_path: Path)
     assert _self_test("cortex-m0", artifact, tmp_path) == 0
 
 
-BARE = "cortex-m0", "cortex-m4", "riscv32"
+BARE = "cortex-m0", "cortex-m4", "cortex-m33", "cortex-m55", "riscv32"
 
 
 @pytest.mark.parametrize("name", [*RUNNERS, "x86-64-v3", "x86-64-v4", *BARE, "windows-x86-64", "macos-arm64"])

@@ -182,3 +182,31 @@ def test_transposed_convolutions_and_integers_stay() -> None:
     exported = zeros.without_zeros(export(layer, (x,)).frozen(), measured=False)
     assert "compressed_convolution" not in names_of(exported.program)
     torch.testing.assert_close(exported.module()(x), layer(x).detach())
+
+
+def test_quantized_convolutions_lose_their_zeros(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pruned, then quantized: the integers are those of the dense weights, in a saved program and in native code too."""
+    always(monkeypatch)
+    model, x = pruned_convolutions(), torch.randn(4, 3, 9, 9)
+    for layer in model:
+        if type(layer) is nn.Conv2d:
+            prune.remove(layer, "weight")
+    wrapped = quantization.QuantWrapper(quantization.fuse_modules(model, [["0", "1"], ["3", "4"]])).eval()
+    wrapped.qconfig = quantization.get_default_qconfig("qnnpack")
+    prepared = quantization.prepare(wrapped)
+    prepared(x)
+    converted = quantization.convert(prepared)
+    integers = converted.quant(x)
+    program = export(converted.module, (integers,))
+    exported = zeros.without_zeros(program.frozen(), measured=True)
+    assert names_of(exported.program).count("compressed_byte_convolution") == 4
+    want = converted.module(integers).int_repr()
+    torch.export.save(exported, tmp_path / "net.pt2")
+    assert torch.export.load(tmp_path / "net.pt2").module()(integers.int_repr()).equal(want)
+    artifact = aot_compile(program, tmp_path / "native", options=OPTIONS)
+    np.testing.assert_array_equal(load_native(artifact.folder).run(integers.int_repr().numpy()), want.numpy())
+    sizes = [
+        aot_compile(program, tmp_path, options={**OPTIONS, "sparsity": sparsity}, targets=["cortex-m4"]).weights_bytes
+        for sparsity in (True, False)
+    ]
+    assert sizes[0] < 0.7 * sizes[1]

@@ -1,22 +1,27 @@
-"""Convolutions of float32 whose weight is stored without its zeros, for exported programs.
+"""Convolutions of float32 and of bytes whose weight is stored without its zeros, for exported programs.
 
 The form is that of `ops.matmul.compressed` with blocks of one element: a row is an output channel, a column a tap of
-an input channel of its group. Each element is multiplied by a shifted plane of the input, without scratch memory.
+an input channel of its group. Each element is multiplied by a shifted plane of the input, without scratch memory, or
+for bytes, whose channels are innermost, by a shifted line.
 """
 
 from __future__ import annotations
 
+import numpy as np
+
 from ... import dtypes
-from ...device import Layout
+from ...device import Layout, target, threads
 from ...device.layout import layout
 from ...kernel import bind, build
-from ...kernel.language import float32, int64, parallel_range, uintp
+from ...kernel.language import float32, int32, int64, parallel_range, uintp
 from ...kernel.library.direct import Geometry
+from ...kernel.library.requantize import scaled_by_float, scaled_by_integers
 from ...kernel.specialize import specialized
 from ..matmul.compressed import COLUMNS
 from ..op import Op, Plan
 from .convolution import convolution
 from .direct import geometry
+from .int8 import byte_convolution
 
 
 def sparse_planes(x, values, columns, starts, out, stored, conv: Geometry):
@@ -93,3 +98,100 @@ class CompressedConvolution(Op):
 
 
 compressed_convolution = CompressedConvolution("compressed_convolution")
+
+
+def sparse_lines(
+    x, values, columns, starts, offset, multiplier, out, sums, stored, images, height, width, channels, out_height,
+    out_width, filters, taps_y, taps_x, step_y, step_x, pad_y, pad_x, gap_y, gap_x, groups, fill, zero, low, high,
+    workers,
+    *, number, scaled,
+):  # fmt: skip
+    """As `int8.plain_convolution`, line by line of an output channel. Scratch: sums (OW) for each worker.
+
+    `number`: the dtype of indices along a line.
+    """
+    depth, lines, step = channels // groups, images * out_height, number(step_x * channels)
+    for worker in parallel_range(workers):
+        sums_at = int64(worker) * out_width
+        for line in range(int64(worker) * lines // workers, (int64(worker) + 1) * lines // workers):
+            image, row = line // out_height, line % out_height
+            for f in range(filters):
+                first, last = max(int64(starts[uintp(f)]), 0), min(int64(starts[uintp(f + 1)]), stored)
+                channel = f // (filters // groups) * depth
+                for p in range(out_width):
+                    sums[uintp(sums_at + p)] = offset[uintp(f)]
+                for e in range(first, last):
+                    value = int32(values[uintp(e)])
+                    column = min(int64(columns[uintp(e)]), taps_y * taps_x * depth - 1)
+                    tap, begin, end = column // depth, number(0), number(0)
+                    y, left = row * step_y - pad_y + tap // taps_x * gap_y, tap % taps_x * gap_x - pad_x
+                    if 0 <= y and y < height:
+                        begin = number(min(out_width, (max(-left, 0) + step_x - 1) // step_x))
+                        end = number(max(begin, min(out_width, (max(width - left, 0) + step_x - 1) // step_x)))
+                        start = ((image * height + y) * width + left) * channels + channel + column % depth
+                        at = number(number(start) + number(begin * step))
+                        for p in range(begin, end):
+                            sums[uintp(number(sums_at + p))] += value * int32(x[uintp(at)])
+                            at = number(at + step)
+                    outside = int32(value * int32(fill))
+                    for p in range(begin):
+                        sums[uintp(number(sums_at + p))] += outside
+                    for p in range(end, number(out_width)):
+                        sums[uintp(number(sums_at + p))] += outside
+                for p in range(out_width):
+                    total = sums[uintp(sums_at + p)]
+                    out[uintp((line * out_width + p) * filters + f)] = scaled(
+                        total, multiplier[uintp(f)], low - zero, high - zero
+                    ) + int32(zero)
+
+
+class CompressedByteConvolution(Op):
+    """As `byte_convolution`, for compressed filters (O, KH, KW, C / groups)."""
+
+    differentiable, wide_unsigned = False, True
+    takes = (
+        "x[n h w c]:any values[v]:int8 columns[v]:any starts[r]:int32 offset[o]:int32 multiplier[o]:float32; "
+        "kernel=1..^2 stride=1..^2 padding=0..^2 dilation=1..^2 groups=1.. fill=int zero=int low=int high=int"
+    )
+    inputs = "x", "values", "columns", "starts", "offset", "multiplier"
+    attributes = "kernel", "stride", "padding", "dilation", "groups", "fill", "zero", "low", "high"
+
+    def check(self, arguments: tuple, attributes: tuple, sizes: dict) -> str | None:
+        """See `Op.check`."""
+        x, columns, groups = arguments[0], arguments[2], attributes[4]
+        if columns.dtype not in COLUMNS:
+            return f"input 'columns' must be of uint8 or uint16, got {columns.dtype}"
+        if sizes["o"] != sizes["r"] - 1 or not sizes["o"] or not sizes["c"] or sizes["c"] % groups:
+            return f"{sizes['r']} starts and {groups} groups do not fit {sizes['o']} offsets and images {x.shape}"
+        dense = x, self._weight(arguments, attributes), *arguments[4:]
+        return byte_convolution.check(dense, attributes[1:], {**sizes, "d": sizes["c"] // groups})
+
+    @staticmethod
+    def _weight(arguments: tuple, attributes: tuple) -> Layout:
+        x, offset = arguments[0], arguments[4]
+        return layout((offset.size, *attributes[0], x.shape[3] // attributes[4]), dtypes.int8, x.device)
+
+    def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
+        x, values, columns, _, *rows = arguments
+        out, sizes = byte_convolution.shapes((x, self._weight(arguments, attributes), *rows), attributes[1:])
+        if not out.size:
+            return Plan(out, lambda *_: None)
+        constants = {
+            "scaled": scaled_by_float if target.has_floats() else scaled_by_integers,
+            "number": np.dtype("int64" if target.has_vectors() else "int32"),
+        }
+        types = x, "int8", columns, "int32", "int32", "float32", x, "int32"
+        signature, work = bind.signature(*types, numbers=len(sizes) + 2), out.size // out.shape[3] * values.size
+        run = bind.launcher(
+            x.device, self.name, specialized(sparse_lines, **constants), signature, dtypes.float32, work
+        )
+        scratch, lines = x.device.backend.scratch, out.shape[0] * out.shape[1]
+
+        def launch(*arrays: object) -> None:
+            workers = min(threads.get_num_threads(), lines)
+            run(*arrays, *scratch(((workers * out.shape[2], np.dtype("int32")),)), values.size, *sizes, workers)
+
+        return Plan(out, launch)
+
+
+compressed_byte_convolution = CompressedByteConvolution("compressed_byte_convolution")

@@ -374,7 +374,8 @@ class ByteConvolution(Op):
             return f"fill, zero, low and high must be integers of {arguments[0].dtype}, got {attributes[4:]}"
         return None
 
-    def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
+    def shapes(self, arguments: tuple, attributes: tuple) -> tuple[Layout, tuple[int, ...]]:
+        """(the layout of the result, the numbers of the kernels)."""
         x, weight = arguments[:2]
         (stride, padding, dilation, groups, *limits), (n, h, w, c), (o, *taps, d) = attributes, x.shape, weight.shape
         if c != d * groups or o % groups:
@@ -392,14 +393,20 @@ class ByteConvolution(Op):
         if min(out_sizes) < 1:
             raise RuntimeError(f"quantized convolution: a kernel of {taps} is larger than the padded input {(h, w)}")
         out = layout((n, *out_sizes, o), x.dtype, single_device(self.name, list(arguments)))
-        sizes = (n, h, w, c, *out_sizes, o, *taps, *stride, *padding, *dilation, groups, *limits)
+        return out, (n, h, w, c, *out_sizes, o, *taps, *stride, *padding, *dilation, groups, *limits)
+
+    def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
+        (x, weight), groups, (out, sizes) = arguments[:2], attributes[3], self.shapes(arguments, attributes)
         if out.size == 0:
             return Plan(out, lambda *_: None)
         if x.device.type != "cpu" or not target.has_vectors():
             scaled = scaled_by_float if target.has_floats() else scaled_by_integers
             is_plain = x.device.type != "cpu"
             source = specialized(plain_convolution) if is_plain else specialized(scalar_convolution, scaled=scaled)
-            signature, work = _signature(x, numbers=len(sizes)), out.size * taps[0] * taps[1] * weight.shape[3] // 4
+            signature, work = (
+                _signature(x, numbers=len(sizes)),
+                out.size * weight.shape[1] * weight.shape[2] * weight.shape[3] // 4,
+            )
             return Plan(out, bind.launcher(x.device, "plain_bytes_2d", source, signature, dtypes.float32, work), sizes)
         if _is_depthwise(x, weight, groups):
             return Plan(out, _depthwise(x, out, sizes, weight))
