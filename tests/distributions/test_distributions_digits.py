@@ -13,7 +13,7 @@ from divergences import CASES
 from numod import distributions as D
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("dtype", [np.float32, pytest.param(np.float64, marks=pytest.mark.fuzz)])
 @pytest.mark.parametrize("name", CASES)
 def test_digits(name, dtype):
     check(CASES[name], dtype)

@@ -11,7 +11,7 @@ from cases import check
 from losses import LOSSES
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("dtype", [np.float32, pytest.param(np.float64, marks=pytest.mark.fuzz)])
 @pytest.mark.parametrize("name", LOSSES)
 def test_loss(name, dtype):
     check(LOSSES[name], dtype)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from selection import diagonals
 
 import numod
 from numod import nn
@@ -97,8 +98,7 @@ def test_gradients_to_second_order(name: str, packed: bool) -> None:
     )
 
 
-@pytest.mark.parametrize("name", LAYERS)
-@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("name, dynamic", diagonals(list(LAYERS), [False, True], 2, others=pytest.mark.fuzz))
 def test_compiled_is_eager(name: str, dynamic: bool) -> None:
     layer = made(name)
 
