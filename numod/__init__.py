@@ -196,7 +196,7 @@ _LATER = {  # imported at first use, so that `import numod` stays fast: a name's
     ), "paths.internal"),
     **dict.fromkeys((
         "_choose_qparams_per_tensor", "_empty_affine_quantized", "_empty_per_channel_affine_quantized",
-        "_fake_quantize_learnable_per_channel_affine",
+        "choose_qparams_optimized", "_fake_quantize_learnable_per_channel_affine",
         "_fake_quantize_learnable_per_tensor_affine", "_make_per_channel_quantized_tensor",
         "_make_per_tensor_quantized_tensor", "dequantize", "fake_quantize_per_channel_affine",
         "fake_quantize_per_tensor_affine", "fused_moving_avg_obs_fake_quant", "int_repr",

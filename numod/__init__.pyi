@@ -103,6 +103,7 @@ from .nn.functional import bilinear as bilinear
 from .dtypes import can_cast as can_cast
 from .nn.functional import celu as celu
 from .nn.functional import channel_shuffle as channel_shuffle
+from .core.quantized.optimized import choose_qparams_optimized as choose_qparams_optimized
 from .amp.autocast import clear_autocast_cache as clear_autocast_cache
 from .graph.compile import compile as compile
 from .kernel.compile_report import compile_report as compile_report

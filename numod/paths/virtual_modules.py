@@ -65,13 +65,6 @@ MODULES = {  # PyTorch's path below numod: its names, and what to do instead
         )
         for name in ("", ".detector", ".model_report", ".model_report_observer", ".model_report_visualizer")
     },
-    "ao.ns._numeric_suite_fx": (
-        "NSTracer OutputComparisonLogger OutputLogger add_loggers add_shadow_loggers convert_n_shadows_model "
-        "extend_logger_results_with_comparison extract_logger_info extract_results_n_shadows_model "
-        "extract_shadow_logger_info extract_weights loggers_set_enabled prepare_n_shadows_model "
-        "print_comparisons_n_shadows_model",
-        "numod.ao.ns._numeric_suite compares eager models, and numod.ao.quantization.report those of graph mode",
-    ),
     **{
         name: ("Linear LinearPackedParams",
             'numod.compile(model, options={"freezing": True, "sparsity": True}) leaves the zeros of weights out')

@@ -385,12 +385,6 @@ def _() -> None:
         numod.ao.quantization.quantize_jit(nn.Linear(2, 2), {})
 
 
-@row("`embedding_bag_4bit_prepack(optimized_qparams=True)`")
-def _() -> None:
-    with pytest.raises(NotImplementedError, match="optimized_qparams"):
-        numod.ops.quantized.embedding_bag_4bit_prepack(numod.ones(2, 2), True)
-
-
 @row('a docstring read by a function in C (`re`, `json`, `"".join`)')
 def _() -> None:
     assert "Args:" in numod.sum.__doc__ and "Args:" in json.loads(json.dumps(str(numod.sum.__doc__)))

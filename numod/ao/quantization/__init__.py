@@ -3,7 +3,7 @@
 `observer` and `histogram` find ranges, `fake_quantize` rounds in training, `qconfig` says which layer gets which of
 them, `stubs` mark where integers begin and end, `fuse_modules` joins layers, and `quantize` has `prepare`, `convert`
 and the functions made of both. Graph mode is `quantize_fx`: `calls` records a model, `graph_patterns` says what is
-quantized, `graph_module` runs it.
+quantized, `graph_prepare` adds observers, `graph_convert` replaces layers, `graph_module` runs the model.
 """
 
 from __future__ import annotations

@@ -38,6 +38,7 @@ class GraphModule(Module):
     _is_converted = False
     _quantized_outputs: tuple[int, ...] = ()
     _is_reference = False  # converted to floats that are rounded
+    _loggers: dict[str, str] = {}  # submodules that see results, by the name of the call
 
     @property
     def graph(self) -> CallGraph:
@@ -146,7 +147,12 @@ class _Runner(Interception):
         if call.is_skipped:
             return args[0]
         args, kwargs = self.inputs(call, (args, kwargs))
-        return self.output(call, self.compute(call, func, args, kwargs))
+        return self.logged(call, self.output(call, self.compute(call, func, args, kwargs)))
+
+    def logged(self, call: Call, result: Any) -> Any:
+        """The result, after the logger of the call has seen it."""
+        name = self.model._loggers.get(call.name)
+        return result if name is None else self.model._modules[name](result)
 
     def plain(self, func: Callable, name: str, args: tuple, kwargs: dict) -> Any:
         """The result of a function that is not quantized."""
@@ -172,7 +178,7 @@ class _Runner(Interception):
         if not self.depth:
             return None
         if not self.skipping:
-            result = self.output(self.current, result)
+            result = self.logged(self.current, self.output(self.current, result))
         self.depth, self.skipping = 0, False  # only now, since observers call functions
         return result
 

@@ -2,7 +2,7 @@
 
 `schemes` has the quantization schemes, `tensor` the class, `products` and `convolutions` what layers compute,
 `operations` the table of functions that work on quantized tensors, `functions` the public functions that make them,
-`training` those that only round. The formulas are rows of `ops.quantize`.
+`training` those that only round, `optimized` searches ranges. The formulas are rows of `ops.quantize`.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from .functions import (
     quantize_per_tensor_dynamic,
     range_parameters,
 )
+from .optimized import best_range, choose_qparams_optimized
 from .products import (
     dynamic_layer,
     dynamic_linear,
@@ -58,8 +59,8 @@ __all__ = [
     "_choose_qparams_per_tensor", "_empty_affine_quantized", "_empty_per_channel_affine_quantized",
     "_fake_quantize_learnable_per_channel_affine",
     "_fake_quantize_learnable_per_tensor_affine", "_make_per_channel_quantized_tensor",
-    "_make_per_tensor_quantized_tensor", "choose_parameters", "dequantize", "dynamic_layer",
-    "dynamic_linear", "dynamic_rows_linear",
+    "_make_per_tensor_quantized_tensor", "best_range", "choose_parameters", "choose_qparams_optimized",
+    "dequantize", "dynamic_layer", "dynamic_linear", "dynamic_rows_linear",
     "fake_quantize_per_channel_affine", "fake_quantize_per_tensor_affine", "fused_moving_avg_obs_fake_quant",
     "int_repr", "move_averages", "per_channel_affine",
     "per_channel_affine_float_qparams", "per_channel_symmetric", "per_tensor_affine", "per_tensor_symmetric",

@@ -88,3 +88,28 @@ def test_transposed_attributes_of_all_quantized_tensors_are_quantized(axis):
     transposed = getattr(q, axis)
     assert transposed.is_quantized and transposed.q_per_channel_axis() == 1
     assert torch.equal(transposed.dequantize(), q.dequantize().T)
+
+
+def test_a_search_cuts_outliers_off():
+    row = torch.tensor([0.0, 0.11, 0.22, 0.29, 0.41, 0.52, 0.61, 0.7, 0.79, 0.92, 1.01, 1.1, 1.2])
+    high, low = torch.choose_qparams_optimized(row, 13, 200, 0.16, 2)
+    assert (low.item(), high.item()) == pytest.approx((0.036, 1.05))  # PyTorch's
+    for values in ([0.0, 1e-44], [1e8, 1e8 + 16], [float("nan"), 1.0], [0.0, float("inf")]):  # the search ends
+        torch.choose_qparams_optimized(torch.tensor(values), 2, 200, 0.16, 4)
+    with pytest.raises(RuntimeError, match="numel"):
+        torch.choose_qparams_optimized(row, 14, 200, 0.16, 4)
+
+
+@pytest.mark.parametrize(("bits", "error"), [("byte", 0.003), ("4bit", 0.04), ("2bit", 0.18)])
+def test_rows_of_bytes(bits, error):
+    ops, table = torch.ops.quantized, torch.linspace(0, 1, 12).reshape(3, 4)
+    prepack, unpack, bag = (
+        getattr(ops, f"embedding_bag_{bits}_{name}") for name in ("prepack", "unpack", "rowwise_offsets")
+    )
+    rows = prepack(table)
+    assert rows.dtype is torch.uint8 and (unpack(rows) - table).abs().max() <= error
+    indices, offsets = torch.tensor([0, 2, 1]), torch.tensor([0, 2])
+    torch.testing.assert_close(bag(rows, indices, offsets)[0], unpack(rows)[[0, 2]].sum(0))
+    mapping = torch.tensor([2, 1, 0], dtype=torch.int32)
+    pruned = bag(rows, indices, offsets, pruned_weights=True, compressed_indices_mapping=mapping)
+    torch.testing.assert_close(pruned[1], unpack(rows)[1])

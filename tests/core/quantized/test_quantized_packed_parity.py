@@ -127,6 +127,17 @@ def test_operators_of_rows_of_bytes(bits):
         np.testing.assert_allclose(*[part[number].numpy() for part in results], rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("bits", [2, 4, 8])
+def test_searched_ranges(bits):
+    for row in [*floats(8, 40), np.zeros(4, np.float32), np.full(3, 2.5, np.float32)]:
+        theirs, ours = (lib.choose_qparams_optimized(x, len(row), 200, 0.16, bits) for lib, x in both(row))
+        np.testing.assert_allclose([float(end) for end in theirs], [float(end) for end in ours], rtol=1e-5)
+    if bits < 8:
+        name = f"embedding_bag_{bits}bit_prepack"
+        theirs, ours = (getattr(lib.ops.quantized, name)(x, True) for lib, x in both(floats(8, 40)))
+        assert np.array_equal(theirs.numpy(), ours.numpy())
+
+
 @pytest.mark.parametrize(
     "call",
     [

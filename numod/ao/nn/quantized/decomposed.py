@@ -81,7 +81,8 @@ def dequantize_per_tensor(
 ) -> Tensor:
     """The floats of integers, with one scale."""
     _expect(input, dtype)
-    return (input.to(out_dtype or dtypes.float32) - zero_point) * scale
+    kind = out_dtype or dtypes.float32
+    return ((input.to(kind) - zero_point) * scale).to(kind)  # a scale in a tensor may be float64
 
 
 def _choose(scheme: Any, name: str) -> Any:

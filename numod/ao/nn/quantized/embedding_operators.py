@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from .... import dtypes
-from ....core import Tensor, cat
+from ....core import Tensor, cat, tensor
+from ....core.quantized import best_range
 from ....core.quantized.tensor import pack, unpack
 from .embeddings import EmbeddingBag, EmbeddingPackedParams, expect_table, reduce_rows
 
@@ -110,15 +111,21 @@ def embedding_bag_byte_unpack(weight: Tensor) -> Tensor:
     return _floats(weight, 8)
 
 
-def _prepack_bits(name: str, weight: Tensor, bits: int, optimized: bool) -> Tensor:
-    if optimized:
-        raise NotImplementedError(
-            f"{name}: optimized_qparams is not implemented; pass False, or quantize with choose_qparams_optimized"
-        )
+def _ranges(values: Tensor, bits: int, search: tuple[int, float] | None) -> tuple[Tensor, Tensor]:
+    """The least and the greatest value of each row, or what a search with (bins, ratio) finds."""
+    if search is None:
+        return values.amin(-1, keepdim=True), values.amax(-1, keepdim=True)
+    rows = values.detach().reshape(-1, values.shape[-1]).cpu().numpy()
+    ends = tensor([best_range(row, *search, bits) for row in rows]).to(values.device)
+    return tuple(end.reshape(*values.shape[:-1], 1) for end in ends.unbind(1))
+
+
+def _prepack_bits(name: str, weight: Tensor, bits: int, search: tuple[int, float] | None) -> Tensor:
     _expect_floats(name, weight, 8 // bits)
     values, last = weight.float(), 2**bits - 1
-    low = values.amin(-1, keepdim=True).half().float()
-    span = values.amax(-1, keepdim=True) - low
+    low, high = _ranges(values, bits, search)
+    low = low.half().float()
+    span = high - low
     scale = (span / last).where(span != 0, 1.0).half().float()
     scale = scale.where((scale != 0) & (1 / scale).isfinite(), 1.0)
     integers = ((values - low) * (1 / scale)).round().clamp(0, last).to(dtypes.uint8)
@@ -130,14 +137,16 @@ def embedding_bag_4bit_prepack(
     weight: Tensor, optimized_qparams: bool = False, nbins: int = 200, ratio: float = 0.16
 ) -> Tensor:
     """A float table as rows of bytes: 4-bit integers, then the scale and the lowest value in float16."""
-    return _prepack_bits("embedding_bag_4bit_prepack", weight, 4, optimized_qparams)
+    search = (nbins, ratio) if optimized_qparams else None
+    return _prepack_bits("embedding_bag_4bit_prepack", weight, 4, search)
 
 
 def embedding_bag_2bit_prepack(
     weight: Tensor, optimized_qparams: bool = False, nbins: int = 200, ratio: float = 0.16
 ) -> Tensor:
     """A float table as rows of bytes: 2-bit integers, then the scale and the lowest value in float16."""
-    return _prepack_bits("embedding_bag_2bit_prepack", weight, 2, optimized_qparams)
+    search = (nbins, ratio) if optimized_qparams else None
+    return _prepack_bits("embedding_bag_2bit_prepack", weight, 2, search)
 
 
 def embedding_bag_4bit_unpack(weight: Tensor) -> Tensor:

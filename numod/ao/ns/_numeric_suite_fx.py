@@ -1,0 +1,232 @@
+"""PyTorch's numeric suite for graph mode: weights and results of the calls of two models that `prepare_fx` made.
+
+Calls are paired by their names in the graph, which a prepared model and a converted one share. A logger is a submodule
+of the graph module, which passes it each result.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ...core import Tensor
+from ...errors import name_only
+from ...nn.module import Module
+from ..nn.intrinsic import Fused
+from ..quantization.calls import Call
+from ..quantization.graph_module import GraphModule
+from ..quantization.graph_patterns import FUNCTIONS, MODULES, WEIGHTED
+from ..quantization.graph_prepare import only_user
+
+__all__ = [
+    "OutputLogger", "add_loggers", "extend_logger_results_with_comparison", "extract_logger_info", "extract_weights",
+    "loggers_set_enabled",
+]  # fmt: skip
+
+_ABOUT = (
+    "ref_node_name", "ref_node_target_type", "prev_node_name", "prev_node_target_type", "index_within_arg",
+    "index_of_arg", "fqn", "qconfig_str",
+)  # fmt: skip
+Results = dict[str, dict[str, dict[str, list[dict[str, Any]]]]]
+
+
+class OutputLogger(Module):
+    """Notes the results of a call in `stats`, while `enabled`. Subclasses may note something else."""
+
+    def __init__(
+        self,
+        ref_node_name: str,
+        prev_node_name: str,
+        model_name: str,
+        ref_name: str,
+        prev_node_target_type: str,
+        ref_node_target_type: str,
+        results_type: str,
+        index_within_arg: int,
+        index_of_arg: int,
+        fqn: str | None,
+        qconfig_str: str | None = "",
+    ) -> None:
+        super().__init__()
+        self.stats: list[Any] = []
+        self.ref_node_name, self.prev_node_name, self.model_name = ref_node_name, prev_node_name, model_name
+        self.ref_name, self.results_type = ref_name, results_type
+        self.prev_node_target_type, self.ref_node_target_type = prev_node_target_type, ref_node_target_type
+        self.index_within_arg, self.index_of_arg = index_within_arg, index_of_arg
+        self.fqn, self.qconfig_str = fqn, qconfig_str
+        self.enabled, self.save_activations = True, True
+
+    def forward(self, x: Any) -> Any:
+        if self.enabled and self.save_activations:
+            self.stats.append(x.detach() if isinstance(x, Tensor) else tuple(part.detach() for part in x))
+        return x
+
+
+# ---- pairs of calls
+
+
+def _calls(model: Module) -> dict[str, Call]:
+    """The quantizable calls of a graph module by name, without those that are part of others."""
+    if not isinstance(model, GraphModule):
+        raise TypeError(
+            f"expected a model of prepare_fx or convert_fx, got {type(model).__name__}; for other models use "
+            "numod.ao.ns._numeric_suite"
+        )
+    graph = model.graph.matched
+    joined = {only_user(call) for call in graph if call.has_relu}
+    known = [call for call in graph if call.key in FUNCTIONS or call.key in MODULES]
+    return {_layer(call): call for call in known if not call.is_skipped and call not in joined}
+
+
+def _layer(call: Call) -> str:
+    """PyTorch's name of a call's node."""
+    return f"_{call.name}" if call.name[0].isdigit() else call.name
+
+
+def _pairs(first: Module, second: Module) -> Iterator[tuple[Call, Call]]:
+    calls, others = _calls(first), _calls(second)
+    yield from ((call, others[name]) for name, call in calls.items() if name in others)
+
+
+def _kind(model: Module, call: Call) -> str:
+    """The class of a call's layer, or the function's name."""
+    if call.op != "call_module":
+        return call.target
+    kind = type(model.get_submodule(call.target))
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+# ---- weights
+
+
+def _weight(model: Module, call: Call) -> Any:
+    """The weight of a call, those of a recurrent layer as a list; None if it has none."""
+    if call.op != "call_module":
+        path, _, name = call.inputs[1].target.rpartition(".") if call.key in WEIGHTED else ("", "", "")
+        return getattr(model.get_submodule(path), name) if name else None
+    layer = model.get_submodule(call.target)
+    layer = layer[0] if isinstance(layer, Fused) and not hasattr(layer, "weight") else layer
+    recurrent = [value for name, value in layer.named_parameters() if name.startswith("weight_")]
+    weight = getattr(layer, "weight", None)
+    return (recurrent or None) if weight is None else weight() if callable(weight) else weight
+
+
+def extract_weights(
+    model_name_a: str, model_a: Module, model_name_b: str, model_b: Module, base_name_to_sets_of_related_ops: Any = None
+) -> Results:
+    """The weights of two models, {layer: {"weight": {name of the model: [{"values": [weight], ...}]}}}.
+
+    Example:
+
+        >>> from numod.ao.ns import _numeric_suite_fx as ns
+        >>> from numod.ao.quantization import get_default_qconfig_mapping, quantize_fx
+        >>> model, x = torch.nn.Sequential(torch.nn.Linear(2, 3)).eval(), torch.ones(1, 2)
+        >>> prepared = quantize_fx.prepare_fx(model, get_default_qconfig_mapping(), (x,))
+        >>> _ = prepared(x)
+        >>> results = ns.extract_weights("float", prepared, "int8", quantize_fx.convert_fx(prepared))
+        >>> [entry[0]["values"][0].dtype for entry in results["_0"]["weight"].values()]
+        [numod.float32, numod.qint8]
+    """
+    results: Results = {}
+    for pair in _pairs(model_a, model_b):
+        weights = [_weight(model, call) for model, call in zip((model_a, model_b), pair)]
+        if any(weight is None for weight in weights):
+            continue
+        entries = results.setdefault(_layer(pair[1]), {"weight": {}})["weight"]
+        for name, model, call, weight in zip((model_name_a, model_name_b), (model_a, model_b), pair, weights):
+            values = [part.detach() for part in (weight if isinstance(weight, list) else [weight])]
+            entries[name] = [{**_about(model, call), "type": "weight", "values": values}]
+    return results
+
+
+def _about(model: Module, call: Call) -> dict[str, Any]:
+    kind, path = _kind(model, call), call.target if call.op == "call_module" else ""
+    names = {"ref_node_name": _layer(call), "prev_node_name": _layer(call)}
+    kinds = {"ref_node_target_type": kind, "prev_node_target_type": kind}
+    return {**names, **kinds, "index_within_arg": 0, "index_of_arg": 0, "fqn": path}
+
+
+# ---- results
+
+
+def add_loggers(
+    name_a: str,
+    model_a: Module,
+    name_b: str,
+    model_b: Module,
+    logger_cls: Callable = OutputLogger,
+    should_log_inputs: bool = False,
+    base_name_to_sets_of_related_ops: Any = None,
+    unmatchable_types_map: Any = None,
+) -> tuple[Module, Module]:
+    """Copies of two models that note the results of the calls that both have. `extract_logger_info` pairs them."""
+    if should_log_inputs:
+        raise NotImplementedError("add_loggers: inputs are not logged; the results of the calls before are the inputs")
+    pairs, models = list(_pairs(model_a, model_b)), (copy.deepcopy(model_a), copy.deepcopy(model_b))
+    for number, (name, model) in enumerate(zip((name_a, name_b), models)):
+        calls, model._loggers = _calls(model), {}
+        for pair in pairs:
+            call = calls[layer := _layer(pair[number])]
+            logger = logger_cls(model_name=name, ref_name=layer, results_type="node_output", **_about(model, call))
+            model.add_module(f"{layer}_ns_logger_0", logger)
+            model._loggers[_end(call).name] = f"{layer}_ns_logger_0"
+    return models
+
+
+def _end(call: Call) -> Call:
+    """The call whose result is that of a call and of the ReLU that is part of it."""
+    following = only_user(call) if call.has_relu else None
+    return call if following is None or following.is_skipped else following
+
+
+def _loggers(model: Module, kind: type) -> dict[str, Any]:
+    return {child.ref_name: child for child in model.children() if isinstance(child, kind)}
+
+
+def extract_logger_info(
+    model_a: Module, model_b: Module, logger_cls: type, model_name_to_use_for_layer_names: str
+) -> Results:
+    """What the loggers of two models have noted, {layer: {"node_output": {name of the model: [{"values": ...}]}}}."""
+    results: Results = {}
+    for model in (model_a, model_b):
+        for layer, logger in _loggers(model, logger_cls).items():
+            entry = {"type": logger.results_type, "values": logger.stats}
+            entry |= {name: getattr(logger, name) for name in _ABOUT}
+            results.setdefault(layer, {}).setdefault(logger.results_type, {})[logger.model_name] = [entry]
+    return results
+
+
+def extend_logger_results_with_comparison(
+    results: Results, model_name_1: str, model_name_2: str, comparison_fn: Callable, comparison_name: str
+) -> None:
+    """Add `comparison_fn(value of model 1, value of model 2)` to the results of model 2, under a name."""
+    for by_type in results.values():
+        for by_model in by_type.values():
+            for name in (model_name_1, model_name_2):
+                if name not in by_model:
+                    raise AssertionError(f"{name} not found in results: expected one of {', '.join(by_model)}")
+            for first, second in zip(by_model[model_name_1], by_model[model_name_2], strict=True):
+                second[comparison_name] = [
+                    comparison_fn(*pair) for pair in zip(first["values"], second["values"], strict=True)
+                ]
+
+
+def loggers_set_enabled(model: Module, enabled: bool) -> None:
+    """Whether the loggers of a model note results."""
+    for child in model.modules():
+        if isinstance(child, OutputLogger):
+            child.enabled = enabled
+
+
+_INSTEAD = "add_loggers and extract_logger_info compare the results of two models, layer for layer"
+globals().update(
+    {
+        name: name_only(f"ao.ns._numeric_suite_fx.{name}", _INSTEAD)
+        for name in (
+            "NSTracer OutputComparisonLogger add_shadow_loggers convert_n_shadows_model "
+            "extract_results_n_shadows_model extract_shadow_logger_info prepare_n_shadows_model "
+            "print_comparisons_n_shadows_model"
+        ).split()
+    }
+)
