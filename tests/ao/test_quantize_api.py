@@ -349,7 +349,7 @@ def test_a_shared_layer_stays_shared(monkeypatch):
 
 def test_a_failure_leaves_the_model_as_it_was(monkeypatch):
     model = nn.Sequential(nn.Linear(64, 64), nn.Linear(64, 50), nn.Linear(50, 4))
-    with pytest.raises(ValueError, match="group_size 32 must be even and divide the 50"):
+    with pytest.raises(ValueError, match="2: group_size 32 must be even and divide the 50"):
         quantize_(model, Int8WeightOnlyConfig(group_size=32))
     quicker_integers(monkeypatch)
 
