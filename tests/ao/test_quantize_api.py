@@ -351,7 +351,7 @@ def test_a_shared_layer_stays_shared(monkeypatch):
 
 def test_a_failure_leaves_the_model_as_it_was(monkeypatch):
     model = nn.Sequential(nn.Linear(64, 64), nn.Linear(64, 50), nn.Linear(50, 4))
-    with pytest.raises(ValueError, match="group_size 32 must be even and divide the 50"):
+    with pytest.raises(ValueError, match="2: group_size 32 must be even and divide the 50"):
         quantize_(model, Int8WeightOnlyConfig(group_size=32))
     quicker_integers(monkeypatch)
 
@@ -384,8 +384,8 @@ def test_floats_that_are_faster_keep_the_modules(monkeypatch):
             "expected scalar type Float but found Long; convert",
         ),
         (lambda: torch.ones(2, 64, dtype=torch.complex64), RuntimeError, "but found ComplexFloat"),
-        (lambda: torch.ones(100, 63), RuntimeError, "expected 64 input features, got shape .100, 63."),
-        (lambda: torch.ones(()), RuntimeError, "expected 64 input features, got shape ()"),
+        (lambda: torch.ones(100, 63), RuntimeError, "expected 64 input features, got 63"),
+        (lambda: torch.ones(()), RuntimeError, "expected 64 input features, got a scalar"),
         (lambda: None, TypeError, "argument 'input' must be Tensor, not NoneType"),
         (
             lambda: torch.quantize_per_tensor(torch.ones(2, 64), 0.1, 0, torch.quint8),

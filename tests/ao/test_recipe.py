@@ -390,3 +390,55 @@ def test_subclasses_of_linear():
     model = nn.Sequential(Same(4, 4), Other(4, 4), nn.LazyLinear(4))
     quantization.quantize_(model, quantization.Int8WeightOnlyConfig())
     assert [type(layer).__name__ for layer in model] == ["WeightOnlyLinear", "Other", "LazyLinear"]
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (
+            lambda q, x: nn.quantized.QFunctional().add(q, x),
+            NotImplementedError,
+            "both must be quantized, got numod.float",
+        ),
+        (
+            lambda q, x: nn.quantized.QFunctional().add_relu(x, q),
+            NotImplementedError,
+            "'quantized::add' .* put a Quant",
+        ),
+        (lambda q, x: nn.quantized.QFunctional().mul(q, 2.0), NotImplementedError, "got float; .* mul_scalar"),
+        (
+            lambda q, x: nn.quantized.QFunctional().add(q, torch.quantize_per_tensor(x, 0.1, 0, torch.qint8)),
+            RuntimeError,
+            "Add operands should have same data type, got numod.quint8 and numod.qint8",
+        ),
+        (lambda q, x: x.copy_(q), RuntimeError, "Copying from quantized Tensor to non-quantized Tensor is not allowed"),
+        (
+            lambda q, x: torch.quantize_per_tensor(x, 0.1, 0.5, torch.quint8),
+            TypeError,
+            "'zero_point' must be int, not f",
+        ),
+        (lambda q, x: torch.quantize_per_tensor(x, "a", 0, torch.quint8), TypeError, "'scale' must be float, not str"),
+        (
+            lambda q, x: torch.quantize_per_channel(x, torch.ones(2), torch.zeros(2), "0", torch.qint8),
+            TypeError,
+            "'axis' must be int, not str",
+        ),
+    ],
+)
+def test_mixed_operands_are_refused(call, error, message):
+    x = torch.ones(2, 3)
+    with pytest.raises(error, match=message):
+        call(torch.quantize_per_tensor(x, 0.1, 0, torch.quint8), x)
+
+
+def test_a_qconfig_is_no_text():
+    model = nn.Sequential(nn.Linear(4, 4)).eval()
+    model.qconfig = "x86"
+    with pytest.raises(AttributeError, match="must be a QConfig, such as get_default_qconfig.'x86'., got 'x86'"):
+        quantization.prepare(model)
+
+
+def test_a_quantized_recurrent_state_does_not_load_into_floats():
+    model = nn.Sequential(nn.LSTM(4, 4))
+    with pytest.raises(RuntimeError, match="Copying from quantized Tensor to non-quantized"):
+        model.load_state_dict(quantization.quantize_dynamic(model).state_dict())

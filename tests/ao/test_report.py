@@ -276,3 +276,14 @@ def test_decisions_of_another_model_in_graph_mode():
     prepared(x)
     with pytest.raises(ValueError, match="for another model: this one has no module '9'"):
         quantization.convert_fx(prepared, measure={"9": "int8"})
+
+
+def test_a_compiled_model_is_reported_as_it_is(capsys):
+    model, x = nn.Sequential(nn.Linear(4, 3), nn.ReLU()), torch.ones(2, 4)
+    compiled, eager = torch.compile(model), []
+    with torch.no_grad():
+        compiled(x)
+        compiled(x)
+    model[0].forward = lambda x: eager.append(x) or nn.functional.linear(x, model[0].weight)
+    rows = quantization.report(compiled, x, model)
+    assert [row.sqnr for row in rows] == [math.inf] * 2 and len(eager) == 12

@@ -106,10 +106,18 @@ def quantize_(
     for path, module in list(model.named_modules()):
         chosen = _config_for(config, module, path, filter_fn)
         if chosen is not None:
-            layers[module] = with_hooks(chosen.layer(module), module)
+            layers[module] = with_hooks(_layer(chosen, module, path), module)
             _check_path(path)
     replace_modules(model, layers)
     return None
+
+
+def _layer(config: Any, module: Module, path: str) -> Module:
+    """The config's layer. An error names the path of the module that has none."""
+    try:
+        return config.layer(module)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{path or 'the model'}: {error}") from None
 
 
 def _config_for(config: Any, module: Module, path: str, filter_fn: Callable | None) -> Any:

@@ -65,6 +65,8 @@ def get_default_custom_config_dict() -> dict[str, dict[type, type]]:
 
 
 def _check_qconfig(qconfig: Any, module: Module) -> None:
+    if qconfig is not None and not hasattr(qconfig, "activation"):
+        raise AttributeError(f"qconfig must be a QConfig, such as get_default_qconfig('x86'), got {qconfig!r}")
     if qconfig is None or not isinstance(module, _TRANSPOSED) or qconfig.weight is None:
         return
     if isinstance(qconfig.weight(), PerChannelMinMaxObserver):

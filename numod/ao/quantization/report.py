@@ -144,6 +144,7 @@ def _run(model: Module, data: Any, kwargs: dict[str, Any]) -> tuple[dict[str, Te
         return keep
 
     args = data if isinstance(data, tuple) else (data,)
+    model = model._uncompiled() if hasattr(model, "_uncompiled") else model  # a compiled one would record the hooks
     with in_evaluation(model), no_grad():
         model(*args, **kwargs)  # compiles kernels
         handles = [

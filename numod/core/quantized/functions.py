@@ -39,6 +39,9 @@ def quantize_per_tensor(
         parts = zip(input, scale.tolist(), zero_point.tolist(), strict=True)
         return tuple(quantize_per_tensor(*part, dtype) for part in parts)
     _check_input("quantize_per_tensor", input, dtype)
+    for name, value, wrong, kind in (("scale", scale, str, "float"), ("zero_point", zero_point, (str, float), "int")):
+        if isinstance(value, wrong):
+            raise TypeError(f"quantize_per_tensor(): argument '{name}' must be {kind}, not {type(value).__name__}")
     scale, zero_point = _number(scale), int(_number(zero_point))
     low, high = dtypes.RANGES[dtype.integers]
     if not low <= zero_point <= high:
@@ -60,6 +63,8 @@ def quantize_per_channel(
                 [2]], dtype=numod.int8)
     """
     _check_input("quantize_per_channel", input, dtype)
+    if not isinstance(axis, int):
+        raise TypeError(f"quantize_per_channel(): argument 'axis' must be int, not {type(axis).__name__}")
     if not -input.ndim <= axis < input.ndim:
         raise RuntimeError(
             f"Channel axis out of range in per channel affine quantization. Got: {axis} Expected: [0, {input.ndim})"

@@ -337,7 +337,10 @@ def _copy(func: Callable, name: str, args: tuple, kwargs: dict) -> Tensor:
     """copy_: floats are quantized with the target's scale; a quantized source brings its scale with it."""
     target, source = args[:2]
     if not isinstance(target, QuantizedTensor):
-        return target.copy_(source.dequantize())
+        raise RuntimeError(
+            "Copying from quantized Tensor to non-quantized Tensor is not allowed, please use dequantize to get a "
+            "float Tensor from a quantized Tensor"
+        )
     if isinstance(source, QuantizedTensor):
         if source.dtype is not target.dtype:
             raise RuntimeError(f"Quantized copy only works with the same dtype, got {target.dtype} and {source.dtype}")

@@ -55,6 +55,8 @@ class BasePruningMethod(ABC):
         """Prune `module.<name>` with a method built from the arguments. Returns the method, or its container."""
         method = _join_earlier(cls(*args, **kwargs), module, name)
         original = getattr(module, name)
+        if original is None:
+            raise TypeError(f"Parameter '{name}' of module {module} is None, expected a tensor to prune")
         if importance_scores is None:
             importance_scores = original
         elif importance_scores.shape != original.shape:

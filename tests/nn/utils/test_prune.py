@@ -122,3 +122,8 @@ def test_wrong_arguments():
         prune.l1_unstructured(linear, "weight", 1, importance_scores=numod.ones(3))
     with pytest.raises(TypeError, match='Only "unstructured" PRUNING_TYPE supported'):
         prune.global_unstructured([(linear, "weight")], prune.LnStructured, amount=1, n=2)
+
+
+def test_a_missing_parameter_is_named():
+    with pytest.raises(TypeError, match="Parameter 'bias' of module Linear.* is None, expected a tensor to prune"):
+        prune.l1_unstructured(nn.Linear(2, 2, bias=False), "bias", 0.5)

@@ -131,4 +131,5 @@ def expect_floats(x: Any, features: int, layer: Module) -> None:
         raise TypeError(f"{name}(): argument 'input' must be Tensor, not {type(x).__name__}")
     if not x.is_floating_point():
         raise RuntimeError(f"{name}: expected scalar type Float but found {x.dtype.short}; convert with .float() first")
-    raise RuntimeError(f"{name}: expected {features} input features, got shape {tuple(x.shape)}")
+    got = x.shape[-1] if x.ndim else "a scalar"
+    raise RuntimeError(f"{name}: expected {features} input features, got {got}")

@@ -63,6 +63,19 @@ class FloatFunctional(FXFloatFunctional):
         return self.activation_post_process(result)
 
 
+def _expect_pair(name: str, x: Any, y: Any) -> None:
+    """Raise an error unless both are quantized, with the same dtype."""
+    if isinstance(x, QuantizedTensor) and isinstance(y, QuantizedTensor):
+        if x.dtype is not y.dtype:
+            raise RuntimeError(f"{name.title()} operands should have same data type, got {x.dtype} and {y.dtype}.")
+        return
+    plain = y if isinstance(x, QuantizedTensor) else x
+    raise NotImplementedError(
+        f"Could not run 'quantized::{name}' with arguments from the 'CPU' backend: both must be quantized, got "
+        f"{getattr(plain, 'dtype', type(plain).__name__)}; put a QuantStub before it, or use add_scalar and mul_scalar"
+    )
+
+
 class QFunctional(QuantizedOutput):
     """Arithmetic of quantized tensors: what `convert` makes of FloatFunctional."""
 
@@ -85,14 +98,17 @@ class QFunctional(QuantizedOutput):
 
     def add(self, x: Tensor, y: Tensor) -> Tensor:
         """x + y."""
+        _expect_pair("add", x, y)
         return self._quantized(x.dequantize() + y.dequantize(), x)
 
     def add_relu(self, x: Tensor, y: Tensor) -> Tensor:
         """relu(x + y)."""
+        _expect_pair("add", x, y)
         return self._quantized((x.dequantize() + y.dequantize()).relu(), x)
 
     def mul(self, x: Tensor, y: Tensor) -> Tensor:
         """x * y."""
+        _expect_pair("mul", x, y)
         return self._quantized(x.dequantize() * y.dequantize(), x)
 
     def matmul(self, x: Tensor, y: Tensor) -> Tensor:
