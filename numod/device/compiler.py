@@ -41,7 +41,7 @@ def prepare() -> None:
         cpu_target.typing_context.refresh()
         cpu_target.target_context.refresh()
 
-    with Span("import", "start Numba's compiler"):
+    with Span("import", "start Numba's compiler"), target.making_lasting_objects():
         target.in_thread(refresh)
         phases.watch_passes()
 

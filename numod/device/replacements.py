@@ -85,6 +85,7 @@ def all_replacements(package: str, gpu: bool) -> tuple[tuple[object, str, object
         return replacements
     return (
         *replacements, (base.BaseContext, "get_function", _with_elements(base.BaseContext.get_function)),
+        (base.BaseContext, "get_arg_packer", _known_packers(base.BaseContext.get_arg_packer)),
         (cpu.CPUContext, "create_cpython_wrapper", _wrapped(cpu.CPUContext.create_cpython_wrapper)),
         (callconv.CPUCallConv, "call_function", short_forms.call_function(callconv.CPUCallConv.call_function)),
         (callconv.CPUCallConv, "return_status_propagate",
@@ -324,6 +325,19 @@ def _known_sizes(measure: Callable) -> Callable:
         return cache[key]
 
     return sized
+
+
+def _known_packers(make: Callable) -> Callable:
+    """`get_arg_packer`, memoized by types: it looks up how each is passed, for every call in a kernel."""
+    cache: dict[tuple, object] = {}
+
+    def packer(self: object, kinds: Iterable) -> object:
+        key = self.data_model_manager, *kinds
+        if key not in cache:
+            cache[key] = make(self, kinds)
+        return cache[key]
+
+    return packer
 
 
 def _reads_loc(original: Callable) -> Callable:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import copy
 import functools
+import gc
 import importlib
 import sys
 import threading
 import types
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from . import room, signals
@@ -88,10 +89,30 @@ def numba() -> types.ModuleType:
     """Numba, imported in a new thread: deep in a recursion, the import would fail half-way, for good."""
     if "numba" not in sys.modules:
         room.require(room.for_import(), "import Numba and LLVM")
-        with Span("import", "import numba"):
+        with Span("import", "import numba"), making_lasting_objects():
             in_thread(lambda: importlib.import_module("numba"))
         signals.deliver()  # the compiler takes as long again to start
     return importlib.import_module("numba")
+
+
+@contextmanager
+def making_lasting_objects() -> Iterator[None]:
+    """Context of an import: automatic garbage collections would find nothing, and take a tenth of a cold start.
+
+    Its objects, and those of the program, are then in the oldest generation. Not where the program has frozen objects,
+    which would be unfrozen.
+    """
+    if not gc.isenabled() or gc.get_freeze_count():
+        yield
+        return
+    gc.collect(1)  # the program's young garbage, which would become old
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.unfreeze()
+        gc.enable()
 
 
 def in_thread(function: Callable[[], object]) -> None:

@@ -12,7 +12,7 @@ from ..device import phases
 from .build import Kernel, begun
 
 _COLUMNS = ["total", *phases.PHASES, "behind"]
-_ONE_LINE_COLUMNS = 160  # columns of a terminal that shows a kernel in one line; where it has fewer, a kernel takes two
+_WIDE_TERMINAL = 160  # columns of a terminal that shows a kernel in one line; where it has fewer, a kernel takes two
 
 
 @dataclass(frozen=True)
@@ -65,9 +65,9 @@ class CompileReport:
         }  # fmt: skip
 
     def __str__(self) -> str:
-        columns = shutil.get_terminal_size((_ONE_LINE_COLUMNS, 24)).columns
+        columns = shutil.get_terminal_size((_WIDE_TERMINAL, 24)).columns
         summary = [line for text in self._summary() for line in textwrap.wrap(text, max(columns, 40))]
-        return "\n".join([*self._table(_line if columns >= _ONE_LINE_COLUMNS else _lines), "", *summary])
+        return "\n".join([*self._table(_line if columns >= _WIDE_TERMINAL else _lines), "", *summary])
 
     def _table(self, line: Callable[[str, Sequence[str], str], str]) -> list[str]:
         lines = [line("kernel", _COLUMNS, "from")]

@@ -48,7 +48,7 @@ def test_what_stands_in_for_numba_answers_as_it_does() -> None:
 
 def test_questions_about_types_and_functions_have_the_usual_answers() -> None:
     from llvmlite import ir as llvm
-    from numba.core import base, registry
+    from numba.core import base, registry, types
 
     context, asked = registry.cpu_target.target_context, []
     sized = replacements._known_sizes(lambda self, kind: (asked.append(kind), kind.get_abi_size(self.target_data))[1])
@@ -58,6 +58,11 @@ def test_questions_about_types_and_functions_have_the_usual_answers() -> None:
         llvm.ArrayType(llvm.DoubleType(), 3),
     ]
     assert [sized(context, kind) for kind in kinds * 2] == [8, 8, 24] * 2 and asked == kinds
+    packer = replacements._known_packers(base.BaseContext.get_arg_packer)
+    for arguments in ((types.int64, types.float32[::1]), (types.int64,), ()):
+        usual = context.get_arg_packer(arguments).argument_types
+        assert packer(context, arguments) is packer(context, [*arguments])
+        assert packer(context, arguments).argument_types == usual
     inside = 1
     functions = [
         lambda x, loc: x,

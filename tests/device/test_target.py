@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import llvmlite.binding as llvm
 import pytest
 
 import numod
 from numod.device import cpu, target
 from numod.kernel.registers import vectors
+
+
+class Cycle:
+    """An object that refers to itself."""
 
 
 @pytest.mark.parametrize(
@@ -36,3 +43,42 @@ def test_a_named_processor_keeps_the_features_of_this_one(monkeypatch: pytest.Mo
     monkeypatch.setattr(target.numba().config, "CPU_NAME", "haswell")
     assert target.features() == before
     assert target.features().startswith(llvm.get_host_cpu_features().flatten())
+
+
+def test_an_import_is_not_collected_in_between_and_leaves_the_collector_as_it_was() -> None:
+    collected = []
+
+    def note(phase: str, info: dict) -> None:
+        collected.append((phase, info["generation"]))
+
+    assert gc.isenabled() and not gc.get_freeze_count()
+    gc.callbacks.append(note)
+    try:
+        with target.making_lasting_objects():
+            assert not gc.isenabled()
+            lasting = [[number] for number in range(100_000)]
+            before = [*collected]
+        assert gc.isenabled() and not gc.get_freeze_count() and len(lasting) == 100_000
+    finally:
+        gc.callbacks.remove(note)
+    assert before == [("start", 1), ("stop", 1)]
+
+    cycle = Cycle()
+    cycle.self, reference = cycle, weakref.ref(cycle)
+    with target.making_lasting_objects():
+        del cycle
+    gc.collect()
+    assert reference() is None
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_a_collector_that_the_program_has_set_is_left_alone(frozen: bool) -> None:
+    gc.freeze() if frozen else gc.disable()
+    count = gc.get_freeze_count()
+    try:
+        with target.making_lasting_objects():
+            assert gc.isenabled() == frozen
+        assert gc.isenabled() == frozen and gc.get_freeze_count() >= count - 100
+    finally:
+        gc.unfreeze()
+        gc.enable()

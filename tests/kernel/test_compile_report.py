@@ -25,6 +25,11 @@ print(json.dumps(numod.compile_report().as_dict()))
 """
 
 
+@pytest.fixture(autouse=True)
+def wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+
+
 def run(folder: Path, *options: str) -> str:
     """What the script prints, with a kernel cache in `folder`."""
     (folder / "script.py").write_text(SCRIPT, encoding="utf-8")
