@@ -80,6 +80,7 @@ def export(
         recording.about,
         dynamic,
         non_persistent,
+        recording.scales,
     )
     if additional is not None:
         additional.verify(exported)
@@ -229,13 +230,27 @@ class _Recording:
         self.mod, self.state, self.spec, self.quantizers = mod, state, spec, quantizers
         self.known: dict[int, str] = {}  # names of the last program's held tensors, by id
         self.about: dict[str, Any] = {}  # the description of the state, for `state_file`
+        self.scales: dict[str, tuple[float, int]] = {}  # see `ExportedProgram`
+        for number, quantizer in quantizers.items():
+            self._note_scale(f"input{number}", quantizer)
 
     def run(self, *tensors: Tensor) -> Any:
         """Call the function. Its quantized inputs and results are integers here."""
         quantizers = self.quantizers
         inputs = [wrap_integers(x, quantizers[k]) if k in quantizers else x for k, x in enumerate(tensors)]
         args, kwargs = filled(self.spec, inputs)
-        return replace(self.mod(*args, **kwargs), _integers_of)
+        leaves: list[Tensor] = []
+        results = self.mod(*args, **kwargs)
+        replace(results, lambda leaf: leaves.append(leaf) if isinstance(leaf, Tensor) else None)
+        for number, leaf in enumerate(leaves):
+            if isinstance(leaf, QuantizedTensor):
+                self._note_scale(f"output{number}", leaf._quantizer)
+        return replace(results, _integers_of)
+
+    def _note_scale(self, port: str, quantizer: Quantizer) -> None:
+        """Remember the scale and the zero point of an input or output that has one of each."""
+        if type(quantizer.scale) is float and type(quantizer.zero_point) is int:
+            self.scales[port] = quantizer.scale, quantizer.zero_point
 
     def record(self, examples: list[Tensor]) -> Program:
         """The program of a call. Its outputs have separate memory. State that the call writes is restored."""

@@ -162,7 +162,18 @@ def _what(interface: Interface) -> str:
 
 
 def _size(interface: Interface, port: Port) -> str:
-    """A macro for the number of C elements of a port; it takes the sizes if the port has dynamic dimensions."""
+    """Macros for the number of C elements of a port, and for its scale and zero point if it is quantized.
+
+    The number takes the sizes if the port has dynamic dimensions.
+    """
+    name, count = f"{interface.name.upper()}_{port.name.upper()}", _count(interface, port)
+    if not port.scale:
+        return count
+    scale = f"#define {name}_SCALE {port.scale!r}f  /* value = scale * (integer - zero point) */\n"
+    return f"{count}{scale}#define {name}_ZERO_POINT {port.zero_point}\n"
+
+
+def _count(interface: Interface, port: Port) -> str:
     name = f"{interface.name.upper()}_{port.name.upper()}_COUNT"
     if not _is_dynamic(port):
         return f"#define {name} {port.c_count}\n"

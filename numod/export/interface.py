@@ -55,6 +55,8 @@ class Port:
     itemsize: int
     written: bool = False  # whether a run writes to this input
     dims: tuple[Terms, ...] = ()  # the shape as polynomials, if it has dynamic dimensions
+    scale: float = 0.0  # of a quantized tensor, whose values are scale * (integer - zero_point); 0 for all others
+    zero_point: int = 0
 
     @property
     def count(self) -> int:

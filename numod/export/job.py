@@ -259,13 +259,17 @@ def interface_of(plan: Any, exported: ExportedProgram, name: str) -> Interface:
     of_outputs = [()] * len(values) if dynamic is None else dynamic.shapes_of_outputs()
     inputs = tuple(
         [
-            dataclasses.replace(_port(c_name, layouts[value], dims), written=k in written)
+            dataclasses.replace(
+                _port(c_name, layouts[value], dims, exported.scales.get(f"input{k}")), written=k in written
+            )
             for k, (c_name, value, dims) in enumerate(zip(names[len(sizes) :], plan.program.inputs, shapes))
         ]
     )
     outputs = tuple(
         [
-            _port("output" if len(values) == 1 else f"output{k}", layouts[value], dims)
+            _port(
+                "output" if len(values) == 1 else f"output{k}", layouts[value], dims, exported.scales.get(f"output{k}")
+            )
             for k, (value, dims) in enumerate(zip(values, of_outputs))
         ]
     )
@@ -293,9 +297,10 @@ def _c_names(names: Sequence[str], fallback: str) -> list[str]:
     return c_names
 
 
-def _port(name: str, layout: Any, dims: Sequence[Terms] = ()) -> Port:
+def _port(name: str, layout: Any, dims: Sequence[Terms], scale: tuple[float, int] | None) -> Port:
     storage, shape = layout.storage, tuple(layout.shape)
-    return Port(name, layout.dtype.name, shape, storage.name, storage.itemsize, dims=tuple(dims))
+    size, scale, zero = storage.itemsize, *(scale or (0.0, 0))
+    return Port(name, layout.dtype.name, shape, storage.name, size, False, tuple(dims), scale, zero)
 
 
 def header_of(state: dict[str, Tensor], about: dict) -> bytes:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import json
+import math
 import os
+import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -64,7 +66,10 @@ class ExportedProgram:
         state: dict[str, Any] | None = None,
         dynamic: Dynamic | None = None,
         non_persistent: Sequence[str] = (),
+        scales: Mapping[str, Sequence] | None = None,
     ) -> None:
+        # (scale, zero point) of quantized tensors, by "input0", "output0" and so on: value = scale * (integer - zero)
+        self.scales = {port: tuple(pair) for port, pair in (scales or {}).items()}
         self.non_persistent = tuple(non_persistent)  # names of buffers that are not in `state_dict`
         self._graph: Graph | None = None  # of the current program
         self.dynamic = dynamic  # the program for all sizes; `program` is for the example's sizes
@@ -189,7 +194,7 @@ class ExportedProgram:
             program = dynamic.program(tuple([symbol.size for symbol in dynamic.symbols]))
         return ExportedProgram(
             program, self.spec, self.input_names, names, parameters, self.examples, self.title, self.state, dynamic,
-            [name for name in self.non_persistent if name in preserved],
+            [name for name in self.non_persistent if name in preserved], self.scales,
         )  # fmt: skip
 
     @property
@@ -393,7 +398,7 @@ def save(
         "version": VERSION, "title": ep.title, "spec": ep.spec, "inputs": list(ep.input_names),
         "names": [[value, name] for value, name in ep.names.items()],
         "parameters": list(ep.parameter_names), "non_persistent": list(ep.non_persistent),
-        "state": json.dumps(ep.state), "dynamic": json.dumps(_of(ep.dynamic)),
+        "state": json.dumps(ep.state), "scales": json.dumps(ep.scales), "dynamic": json.dumps(_of(ep.dynamic)),
         "extra": json.dumps({name: _text_of(content) for name, content in (extra_files or {}).items()}),
     }  # fmt: skip
     save_program(ep.program, f, about, {f"{_EXAMPLE}{k}": example for k, example in enumerate(ep.examples)})
@@ -513,8 +518,24 @@ def _loaded(program: Program, about: Any, tensors: dict[str, Tensor]) -> Exporte
     state = state_file.checked(about.get("state", "{}"))
     dynamic = _dynamic(about.get("dynamic", "null"), program, tensors)
     return ExportedProgram(
-        program, about["spec"], inputs, names, parameters, examples, about["title"], state, dynamic, non_persistent
-    )
+        program, about["spec"], inputs, names, parameters, examples, about["title"], state, dynamic, non_persistent,
+        _scales(about.get("scales", "{}")),
+    )  # fmt: skip
+
+
+def _scales(text: Any) -> dict[str, tuple[float, int]]:
+    """The scales and zero points in a file. Raises ValueError for others than finite and positive scales."""
+    pairs = json.loads(text) if type(text) is str else None
+    if type(pairs) is not dict or not all(
+        re.fullmatch(r"(in|out)put\d+", port)
+        and type(pair) is list
+        and [*map(type, pair)] == [float, int]
+        and 0 < pair[0] < math.inf
+        and abs(pair[1]) < 1 << 31
+        for port, pair in pairs.items()
+    ):
+        raise ValueError("its scales are invalid")
+    return {port: tuple(pair) for port, pair in pairs.items()}
 
 
 def _leaves(spec: Any, leaves: list[Value]) -> None:

@@ -305,3 +305,16 @@ def test_inputs_by_keyword_are_named_in_their_order() -> None:
     shapes = [tuple(program.program.layouts[value].shape) for value in program.program.inputs]
     assert dict(zip(program.input_names, shapes)) == {"z": (2,), "y": (3, 2), "x": (1,)}
     assert program.graph_signature.user_inputs == ("z", "y", "x")
+
+
+def test_scales_of_quantized_inputs_and_results_are_saved(tmp_path: Path) -> None:
+    q = torch.quantize_per_tensor(torch.ones(3), 0.5, 7, torch.quint8)
+    program = export(lambda x, y: {"y": y + 1, "x": torch.relu(x)}, (q, torch.ones(3)))
+    assert program.scales == {"input0": (0.5, 7), "output1": (0.5, 7)}
+    torch.export.save(program, tmp_path / "net.pt2")
+    assert torch.export.load(tmp_path / "net.pt2").scales == program.scales == program.frozen().scales
+    for wrong in ({"input0": (float("inf"), 7)}, {"input0": (-1.0, 7)}, {"input0": (0.5, "7")}, {"*/": (0.5, 7)}):
+        program.scales = wrong
+        torch.export.save(program, tmp_path / "net.pt2")
+        with pytest.raises(ValueError, match="its scales are invalid"):
+            torch.export.load(tmp_path / "net.pt2")

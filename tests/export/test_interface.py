@@ -53,6 +53,12 @@ def test_the_header_has_the_sizes_and_a_code_for_each_fault() -> None:
     )
 
 
+def test_the_header_has_the_scales_of_quantized_tensors() -> None:
+    ports = Port("x", "uint8", (4,), "uint8", 1, scale=0.05, zero_point=3), Port("y", "int64", (4,), "int64", 8)
+    text = header(interface := Interface("net", ports[:1], ports[1:], (), (), True), [(interface, 8, 8)], 7)
+    assert "#define NET_X_SCALE 0.05f " in text and "#define NET_X_ZERO_POINT 3\n" in text and "NET_Y_SCALE" not in text
+
+
 def test_targets_are_rows() -> None:
     assert "cortex-m4" in targets.names()
     with pytest.raises(ValueError, match="there is no target 'z80'; known targets are native"):

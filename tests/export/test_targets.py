@@ -146,26 +146,23 @@ def test_the_self_test_passes_on_a_microcontroller(name: str, artifact: Artifact
 
 def _self_test(name: str, artifact: Artifact, folder: Path) -> int:
     """The result of the self-test on an emulated microcontroller, linked without any library."""
+    return _status(name, artifact, folder, START)
+
+
+def _status(name: str, artifact: Artifact, folder: Path, start: str, *libraries: str) -> int:
+    """The status with which a program for an emulated microcontroller ends."""
     _needs("arm-none-eabi-gcc", "qemu-system-arm")
     options, board, floats = CORES[name]
-    start = START if floats else re.sub(r".*(0xE000ED88|dsb).*\n", "", START)
+    start = start if floats else re.sub(r".*(0xE000ED88|dsb).*\n", "", start)
     layout = LAYOUT
     for text, on_board in MEMORY.get(name, {}).items():
         layout = layout.replace(text, on_board)
     (folder / "start.c").write_text(start)
     (folder / "layout.ld").write_text(layout)
     code = str(artifact.path(name, library=False))
-    command = [
-        "arm-none-eabi-gcc",
-        *options.split(),
-        "-O1",
-        "-nostdlib",
-        "-nostartfiles",
-        f"-I{artifact.folder}",
-        "start.c",
-        code,
-    ]
-    subprocess.run([*command, "-T", "layout.ld", "-Wl,--gc-sections", "-o", "net.elf"], cwd=folder, check=True)
+    command = f"arm-none-eabi-gcc {options} -O1 -nostdlib -nostartfiles -T layout.ld -Wl,--gc-sections -o net.elf"
+    sources = f"-I{artifact.folder}", "start.c", code, *libraries
+    subprocess.run([*command.split(), *sources], cwd=folder, check=True)
     machine = ["qemu-system-arm", "-M", board, "-nographic", "-semihosting", "-kernel", "net.elf"]
     return subprocess.run(machine, cwd=folder, timeout=60).returncode
 
@@ -188,6 +185,28 @@ QUANTIZED = {  # a model and its inputs, the most bytes of code and constants
         torch.randn(50, 1, 10, 10), 8192,
     ),
 }  # fmt: skip
+
+
+def _guide_program() -> str:
+    """The C program in the guide's section on microcontrollers."""
+    page = Path(torch.__file__).parent / "guide" / "export.md"
+    return re.search(r"```c\n(.*?)```", page.read_text(encoding="utf-8"), re.S)[1]
+
+
+@pytest.mark.parametrize("name", ["cortex-m0", "cortex-m4"])
+def test_the_program_of_the_guide_runs_on_a_microcontroller(name: str, tmp_path: Path) -> None:
+    """It quantizes the input by the scale of the header; the result is the class of the quantized network."""
+    torch.manual_seed(0)
+    net, x, _ = QUANTIZED["layers"]()
+    model, integers = _quantized(net, x)
+    program = export(model, (integers,)).frozen()
+    assert program.scales["input0"] == (integers.q_scale(), integers.q_zero_point())
+    artifact = aot_compile(program, tmp_path, targets=[name], optimize="size")
+    values = ", ".join(f"{value!r}f" for value in x[0].tolist())
+    start = START[START.index("extern unsigned") :].replace("net_selftest(arena, sizeof arena)", "classify(values)")
+    text = f"{_guide_program()}\nstatic const float values[] = {{{values}}};\n{start}"
+    best = int(model(integers).int_repr().argmax())
+    assert _status(name, artifact, tmp_path, text, "-lgcc") == best
 
 
 @pytest.mark.parametrize("network", QUANTIZED)
