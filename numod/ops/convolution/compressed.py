@@ -110,39 +110,50 @@ def sparse_lines(
 
     `number`: the dtype of indices along a line.
     """
-    depth, lines, step = channels // groups, images * out_height, number(step_x * channels)
+    depth, lines, step = number(channels // groups), images * out_height, number(step_x * channels)
+    columns_out, wide, most = number(out_width), number(width), number(taps_y * taps_x * depth - 1)
     for worker in parallel_range(workers):
-        sums_at = int64(worker) * out_width
+        sums_at = number(int64(worker) * out_width)
         for line in range(int64(worker) * lines // workers, (int64(worker) + 1) * lines // workers):
-            image, row = line // out_height, line % out_height
+            top, image_at = number(line % out_height * step_y - pad_y), line // out_height * height
             for f in range(filters):
                 first, last = max(int64(starts[uintp(f)]), 0), min(int64(starts[uintp(f + 1)]), stored)
                 channel = f // (filters // groups) * depth
-                for p in range(out_width):
-                    sums[uintp(sums_at + p)] = offset[uintp(f)]
-                for e in range(first, last):
-                    value = int32(values[uintp(e)])
-                    column = min(int64(columns[uintp(e)]), taps_y * taps_x * depth - 1)
-                    tap, begin, end = column // depth, number(0), number(0)
-                    y, left = row * step_y - pad_y + tap // taps_x * gap_y, tap % taps_x * gap_x - pad_x
-                    if 0 <= y and y < height:
-                        begin = number(min(out_width, (max(-left, 0) + step_x - 1) // step_x))
-                        end = number(max(begin, min(out_width, (max(width - left, 0) + step_x - 1) // step_x)))
-                        start = ((image * height + y) * width + left) * channels + channel + column % depth
-                        at = number(number(start) + number(begin * step))
+                for p in range(columns_out):
+                    sums[uintp(number(sums_at + p))] = offset[uintp(f)]
+                # the place of an element among the taps follows from that of the last one, without a division
+                y, tap_x, c, before = top, number(0), number(0), number(0)
+                for e in range(number(first), number(last)):
+                    value, column = int32(values[uintp(e)]), min(number(columns[uintp(e)]), most)
+                    if column < before:  # rows of a file may be unordered
+                        y, tap_x, c, before = top, number(0), number(0), number(0)
+                    c, before = number(c + number(column - before)), column
+                    while c >= depth:
+                        c, tap_x = number(c - depth), number(tap_x + 1)
+                        if tap_x == taps_x:
+                            y, tap_x = number(y + gap_y), number(0)
+                    begin, end, left = number(0), number(0), number(number(tap_x * gap_x) - pad_x)
+                    if number(0) <= y and y < height:
+                        end, x_at = columns_out, left
+                        while begin < end and x_at < number(0):
+                            begin, x_at = number(begin + 1), number(x_at + step_x)
+                        while end > begin and number(left + number(number(end - 1) * step_x)) >= wide:
+                            end = number(end - 1)
+                        row = number(number(image_at + y) * wide)
+                        at = number(number(number(row + x_at) * channels) + number(channel + c))
                         for p in range(begin, end):
                             sums[uintp(number(sums_at + p))] += value * int32(x[uintp(at)])
                             at = number(at + step)
                     outside = int32(value * int32(fill))
                     for p in range(begin):
                         sums[uintp(number(sums_at + p))] += outside
-                    for p in range(end, number(out_width)):
+                    for p in range(end, columns_out):
                         sums[uintp(number(sums_at + p))] += outside
-                for p in range(out_width):
-                    total = sums[uintp(sums_at + p)]
-                    out[uintp((line * out_width + p) * filters + f)] = scaled(
-                        total, multiplier[uintp(f)], low - zero, high - zero
-                    ) + int32(zero)
+                out_at = number(line * out_width * filters + f)
+                for p in range(columns_out):
+                    total = sums[uintp(number(sums_at + p))]
+                    whole = scaled(total, multiplier[uintp(f)], low - zero, high - zero)
+                    out[uintp(number(out_at + number(p * filters)))] = whole + int32(zero)
 
 
 class CompressedByteConvolution(Op):
