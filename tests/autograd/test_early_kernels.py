@@ -64,7 +64,8 @@ def test_the_backward_pass_needs_only_kernels_that_were_begun(name: str, asked: 
     gradient = numod.randn(result.shape)
     asked.clear()
     result.backward(gradient)
-    assert {kernel for kernel in asked if not kernel.startswith("copy_")} <= begun
+    # the leaves' gradients are copied, by a kernel with the name of the op that needed it first
+    assert {kernel for kernel in asked if not kernel.startswith(("copy_", "row_major_"))} <= begun
 
 
 @pytest.mark.parametrize("name", CALLS)
