@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from collections.abc import Iterator
 
 import llvmlite.binding as llvm
 import pytest
@@ -45,6 +46,16 @@ def test_a_named_processor_keeps_the_features_of_this_one(monkeypatch: pytest.Mo
     assert target.features().startswith(llvm.get_host_cpu_features().flatten())
 
 
+@pytest.fixture
+def unfrozen() -> Iterator[None]:
+    """A program that has frozen no objects, where no collection is due; the collection of tests froze its own."""
+    gc.unfreeze()
+    gc.collect(0)
+    yield
+    gc.freeze()
+
+
+@pytest.mark.usefixtures("unfrozen")
 def test_an_import_is_not_collected_in_between_and_leaves_the_collector_as_it_was() -> None:
     collected = []
 
@@ -71,6 +82,7 @@ def test_an_import_is_not_collected_in_between_and_leaves_the_collector_as_it_wa
     assert reference() is None
 
 
+@pytest.mark.usefixtures("unfrozen")
 @pytest.mark.parametrize("frozen", [False, True])
 def test_a_collector_that_the_program_has_set_is_left_alone(frozen: bool) -> None:
     gc.freeze() if frozen else gc.disable()
