@@ -198,4 +198,8 @@ def copied(module: object) -> object:
     """A copy of the module in a new context."""
     import llvmlite.binding as llvm
 
-    return llvm.parse_bitcode(module.as_bitcode(), llvm.create_context())
+    copy = llvm.parse_bitcode(module.as_bitcode(), llvm.create_context())
+    # freed by its context: a garbage collection finalizes the two in any order, and a context that is freed takes its
+    # modules with it
+    copy._owned = True
+    return copy

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
 import threading
 
+import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
@@ -152,6 +154,18 @@ finally:
     done.set()
     other.join()
 """
+
+
+@pytest.mark.parametrize("context_first", [False, True])
+def test_copies_of_modules_are_freed_once_in_any_order(context_first: bool) -> None:
+    """As when a program that has switched garbage collection off collects the cycles of kernels."""
+    copy = background.copied(llvm.parse_assembly("define i64 @f() {\n ret i64 1\n}"))
+    (function,) = copy.functions
+    assert function.name == "f"
+    (copy._context if context_first else copy).close()
+    (copy if context_first else copy._context).close()
+    del function, copy
+    gc.collect()
 
 
 def test_other_threads_use_llvm_meanwhile() -> None:
