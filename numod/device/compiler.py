@@ -173,7 +173,7 @@ def suspended() -> Iterator[None]:
     functions, loads what it compiles, and does not take the handler's functions for callees of the kernel.
     """
     global _gc_suspended
-    codegen, queue, gc_suspended = vars(code_library.codegen()), code_library.current_queue(), _gc_suspended
+    codegen, queue = vars(code_library.codegen()), code_library.current_queue()
     overrides = {name: codegen.pop(name) for name in _OVERRIDES if name in codegen}
     stacks = [(stack, stack[:]) for stack in _stacks()]
     replaced = replacements.restore()
@@ -189,9 +189,8 @@ def suspended() -> Iterator[None]:
         codegen.update(overrides)
         code_library.set_queue(queue)
         replacements.replace(replaced)
-        signals.around, _gc_suspended = suspended, gc_suspended
-        if gc_suspended:
-            gc.disable()
+        signals.around, _gc_suspended = suspended, gc.isenabled()  # as the handler left it
+        gc.disable()
 
 
 def _stacks() -> Iterator[list]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _signal  # what `signal` wraps: it makes no enumeration members of the numbers, which takes 15 us for each kernel
+import os
 import signal
 import sys
 import threading
@@ -16,7 +17,8 @@ _SIGNALS = [
     if hasattr(signal, name)
 ]
 _POLL = 0.05  # seconds
-_deferred: list[tuple[int, Callable]] = []  # signals that came while they were deferred, with their handlers
+_deferred: list[int] = []  # signals that came while they were deferred
+_replaced: dict[int, Callable] = {}  # the handlers of signals while these are deferred
 around: Callable[[], AbstractContextManager] = nullcontext  # the context in which `deliver` calls handlers
 
 
@@ -34,33 +36,17 @@ def waiting() -> Iterator[None]:
     An exception from a handler would leave Numba partly imported for good, be lost in LLVM's callbacks, or leave a
     module that is freed twice, which crashes the process.
     """
-    if threading.current_thread() is not threading.main_thread():  # only the main thread runs handlers
+    if _replaced or threading.current_thread() is not threading.main_thread():  # only the main thread runs handlers
         yield
         return
-    handlers = [(signal, handler) for signal in _SIGNALS if callable(handler := _signal.getsignal(signal))]
-
-    def deferring(handler: Callable) -> Callable:
-        if hasattr(handler, "defers"):  # that of a context around this one
-            return handler
-
-        def defer(number: int, frame: object) -> None:
-            _deferred.append((number, handler))
-
-        defer.defers = True
-        return defer
-
-    for signal_number, handler in handlers:
-        _signal.signal(signal_number, deferring(handler))
     stopped: BaseException | None = None
     try:
+        _defer()
         yield
     except Stopped as stop:
-        stopped = stop if any(hasattr(handler, "defers") for _, handler in handlers) else stop.error
+        stopped = stop.error
     finally:
-        for signal_number, handler in handlers:
-            _signal.signal(signal_number, handler)
-        if not any(hasattr(handler, "defers") for _, handler in handlers):
-            _raise_all()
+        _resume()
     if stopped is not None:
         raise stopped from stopped.__cause__  # its context would be the compiler's frames
 
@@ -68,17 +54,18 @@ def waiting() -> Iterator[None]:
 def deliver() -> None:
     """Call the handlers of the signals that were deferred. The compiler calls this where an exception does no harm.
 
-    Raises Stopped if a handler raises.
+    Meanwhile signals are not deferred: Ctrl-C ends a handler that takes long. Raises Stopped if a handler raises.
     """
-    if not _deferred or threading.current_thread() is not threading.main_thread():
+    if not (_deferred and _replaced) or threading.current_thread() is not threading.main_thread():
         return
-    while _deferred:  # those after a handler that raises stay for the end of the context
-        number, handler = _deferred.pop(0)
-        try:
-            with around():
-                handler(number, sys._getframe())
-        except BaseException as error:
-            raise Stopped(error) from None
+    try:
+        with around():
+            try:
+                _resume()
+            finally:
+                _defer()
+    except BaseException as error:
+        raise Stopped(error) from None
 
 
 @contextmanager
@@ -92,11 +79,47 @@ def locked(lock: threading.RLock) -> Iterator[None]:
         lock.release()
 
 
-def _raise_all() -> None:
-    """Raise all signals that were deferred, also where the handler of one raises."""
+def _note(number: int, frame: object) -> None:
+    """The handler of a signal that is deferred."""
+    _deferred.append(number)
+
+
+def _defer() -> None:
+    for number in reversed(_SIGNALS):
+        handler = _signal.getsignal(number)
+        if callable(handler):
+            _replaced[number] = handler
+            _signal.signal(number, _note)
+
+
+def _resume() -> None:
+    """Restore the handlers, and call those of the signals that came, also where one raises."""
     try:
+        for number, handler in reversed([*_replaced.items()]):
+            if _signal.getsignal(number) is _note:
+                _signal.signal(number, handler)
+            _replaced.pop(number, None)
         while _deferred:
-            _signal.raise_signal(_deferred.pop(0)[0])
+            _handle(_deferred.pop(0))
     finally:
-        if _deferred:
-            _raise_all()
+        if _replaced or _deferred:
+            _resume()
+
+
+def _handle(number: int) -> None:
+    """What a signal does, except that nobody is woken by `set_wakeup_fd` again."""
+    handler = _signal.getsignal(number)
+    if callable(handler):
+        handler(number, sys._getframe())
+    elif handler == _signal.SIG_DFL:  # which another handler has set
+        _signal.raise_signal(number)
+
+
+def _enter_child() -> None:
+    """After a fork by another thread: the main thread, which does not exist in the child, may have deferred signals."""
+    _deferred.clear()
+    _resume()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_enter_child)

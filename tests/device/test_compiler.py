@@ -173,7 +173,7 @@ def build_with_handler(monkeypatch: pytest.MonkeyPatch, factor: int, at: int, ha
             kernel = build.build(cpu, "amid", AMID.format(factor), "float64[], float64[]")
     finally:
         signal.signal(signal.SIGUSR1, before)
-    assert sum(passed) >= at and gc.isenabled() and signals.around is nullcontext
+    assert sum(passed) >= at and signals.around is nullcontext
     out = np.empty(2)
     kernel.launch(np.array([1.0, 2.0]), out)
     return out.tolist()
@@ -196,6 +196,7 @@ def test_a_signals_handler_compiles_as_usual_in_the_middle_of_a_kernel(
         results.append(out.tolist())
 
     assert build_with_handler(monkeypatch, 60_000 + at, at, handler) == [60_001.0 + at, 60_002.0 + at]
+    assert gc.isenabled()
     assert results == [-4, [50_003.0 + at, 50_004.0 + at]]
 
 
@@ -207,6 +208,17 @@ def test_a_handler_that_needs_the_kernel_that_is_built(monkeypatch: pytest.Monke
         build.build(cpu, "amid", AMID.format(70_000), "float64[], float64[]").launch(np.array([1.0]), out)
 
     assert build_with_handler(monkeypatch, 70_000, 20, handler) == [70_001.0, 70_002.0] and out.tolist() == [70_001.0]
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="needs POSIX signals")
+def test_a_handler_that_switches_garbage_collection_off_and_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    try:
+        build_with_handler(monkeypatch, 70_001, 5, gc.disable)
+        assert not gc.isenabled()
+        build_with_handler(monkeypatch, 70_002, 5, gc.enable)
+        assert gc.isenabled()
+    finally:
+        gc.enable()
 
 
 def test_a_wait_for_numbas_lock_ends_with_a_signal() -> None:
