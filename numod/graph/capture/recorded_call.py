@@ -249,7 +249,7 @@ class RecordedCall(Environment):
     def _settle_remaining(self) -> None:
         """Replace lazy scalars in lists and dictionaries that StateVisitor does not reach, such as other globals."""
         for scalar in self.recorder.reads.remaining():
-            for holder in gc.get_referrers(scalar):
+            for holder in _referrers(scalar):
                 items = holder.items() if type(holder) is dict else enumerate(holder) if type(holder) is list else ()
                 for key, value in list(items):
                     if value is scalar:
@@ -265,6 +265,18 @@ class RecordedCall(Environment):
             former, self.guards = self.guards, build_guards(self.function, self.roots, self.excluded).guards
             change = change_of_guards(former, self.guards)
         return change
+
+
+def _referrers(obj: Any) -> list:
+    """The objects that refer to an object, also where the program has frozen them (`gc.freeze`)."""
+    frozen = gc.get_freeze_count()
+    if frozen:
+        gc.unfreeze()
+    try:
+        return gc.get_referrers(obj)
+    finally:
+        if frozen:
+            gc.freeze()
 
 
 def _number(value: Any) -> Any:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import gc
 import math
+import sys
 import types
 import warnings
 from collections import Counter
@@ -121,6 +123,23 @@ def test_counts_after_a_call_that_raises_are_those_of_eager() -> None:
         except ValueError:
             assert fails
         assert count["calls"] == 2 * (k + 1) - (k >= 4)
+
+
+@pytest.mark.filterwarnings("ignore:compile")
+def test_a_list_that_only_the_function_can_find_gets_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also one that the program has frozen."""
+    log = []
+    monkeypatch.setitem(sys.modules, "numod_test_log", types.SimpleNamespace(log=log))
+
+    def step(x: numod.Tensor) -> numod.Tensor:
+        sys.modules["numod_test_log"].log.append(x.sum().item())
+        return x * 2
+
+    gc.freeze()
+    compiled = numod.compile(step)
+    for _ in range(3):
+        compiled(numod.ones(3))
+    assert [*map(type, log)] == [float] * 3 and log == [3.0] * 3
 
 
 def test_lists_that_numbers_are_appended_to_are_refused() -> None:
