@@ -2,8 +2,9 @@
 
 The compiler calls `checkpoint` every few milliseconds, where an exception does no harm. The line is shown by the main
 thread only, on the standard error if that is a terminal, once half a second has passed. It begins where the cursor is,
-after a prompt or a bar of the program, and takes at most half of the columns. It is erased before the program goes on.
-Kernels that follow each other within a second count as one wait.
+after a prompt or a bar of the program, and takes at most half of the columns. The cursor stays before it, so that other
+threads write over it. It is erased before the program goes on, or a signal's handler. Kernels that follow each other
+within a second count as one wait.
 """
 
 from __future__ import annotations
@@ -52,9 +53,7 @@ def compiling(name: str, again: bool = False) -> Iterator[None]:
     finally:
         _wait.ended, _wait.active = time.perf_counter(), False
         _wait.spent += _wait.ended - now
-        if _wait.shown:
-            shown, _wait.shown = _wait.shown, ""
-            _write(_erasing(len(shown)))
+        _erase()
 
 
 @contextmanager
@@ -77,13 +76,14 @@ def loaded() -> None:
 
 
 def checkpoint() -> None:
-    """Show the line if it is time, and call the handlers of signals that came."""
+    """Call the handlers of signals that came, and show the line if it is time."""
+    if signals.came():
+        _erase()  # handlers may write
+    signals.deliver()
     if _wait.active and not _wait.shown and _wait.spent + time.perf_counter() - _wait.started > SILENT_SECONDS:
         if threading.current_thread() is threading.main_thread():
             total = f"/{max(_wait.expected, _wait.begun)}" if _wait.expected else ""
-            _wait.shown = f"compiling kernels {_wait.begun}{total} {_ellipsis()} {_wait.name}"[: _width()]
-            _write(_wait.shown if _is_dumb() else f"\x1b[?7l{_wait.shown}\x1b[?7h")  # without a break at the margin
-    signals.deliver()
+            _show(f"compiling kernels {_wait.begun}{total} {_ellipsis()} {_wait.name}"[: _width()])
 
 
 def _is_terminal() -> bool:
@@ -98,9 +98,16 @@ def _is_dumb() -> bool:
     return os.environ.get("TERM") == "dumb"
 
 
-def _erasing(count: int) -> str:
-    """The characters that erase `count` columns before the cursor."""
-    return "\b" * count + (" " * count + "\b" * count if _is_dumb() else "\x1b[K")
+def _show(line: str) -> None:
+    """Show a line at the cursor and go back, by saving the cursor: a line is cut at the margin, not continued."""
+    _wait.shown = line
+    _write(line + "\b" * len(line) if _is_dumb() else f"\x1b7\x1b[?7l{line}\x1b[?7h\x1b8")
+
+
+def _erase() -> None:
+    count, _wait.shown = len(_wait.shown), ""
+    if count:
+        _write(" " * count + "\b" * count if _is_dumb() else "\x1b[K")
 
 
 def _width() -> int:

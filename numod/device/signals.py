@@ -51,12 +51,17 @@ def waiting() -> Iterator[None]:
         raise stopped from stopped.__cause__  # its context would be the compiler's frames
 
 
+def came() -> bool:
+    """Whether signals were deferred whose handlers `deliver` would call in this thread."""
+    return bool(_deferred and _replaced) and threading.current_thread() is threading.main_thread()
+
+
 def deliver() -> None:
     """Call the handlers of the signals that were deferred. The compiler calls this where an exception does no harm.
 
     Meanwhile signals are not deferred: Ctrl-C ends a handler that takes long. Raises Stopped if a handler raises.
     """
-    if not (_deferred and _replaced) or threading.current_thread() is not threading.main_thread():
+    if not came():
         return
     try:
         with around():

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from numod.device import cpu, progress
+from numod.device import cpu, progress, signals
 from numod.kernel import build
 
 SOURCE = "def kernel(x, out):\n    for i in range(out.size):\n        out[i] = x[i] * {} + x[0]\n"
@@ -38,12 +38,11 @@ def terminal(monkeypatch):
 
 
 def shown(line: str) -> str:
-    """What shows a line at the cursor, without a break at the margin."""
-    return f"\x1b[?7l{line}\x1b[?7h"
+    """What shows a line at the cursor, without a break at the margin, and goes back."""
+    return f"\x1b7\x1b[?7l{line}\x1b[?7h\x1b8"
 
 
-def erased(line: str) -> str:
-    return "\b" * len(line) + "\x1b[K"
+ERASED = "\x1b[K"
 
 
 def test_a_line_is_shown_and_erased(terminal):
@@ -55,7 +54,20 @@ def test_a_line_is_shown_and_erased(terminal):
     with progress.compiling("mul_2"):
         pass
     lines = "compiling kernels 1 … add_1", "compiling kernels 2 … mul_2"
-    assert terminal.getvalue() == "".join(shown(line) + erased(line) for line in lines)
+    assert terminal.getvalue() == "".join(shown(line) + ERASED for line in lines)
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="needs POSIX signals")
+def test_the_line_makes_room_for_what_a_handler_writes(terminal):
+    line = shown("compiling kernels 1 … add_1")
+    before = signal.signal(signal.SIGUSR1, lambda number, frame: terminal.write("tick "))
+    try:
+        with signals.waiting(), progress.compiling("add_1"):
+            signal.raise_signal(signal.SIGUSR1)
+            progress.checkpoint()
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert terminal.getvalue() == line + ERASED + "tick " + line + ERASED
 
 
 def test_kernels_that_are_expected_are_counted(terminal):
@@ -64,7 +76,7 @@ def test_kernels_that_are_expected_are_counted(terminal):
         with progress.compiling("add"), progress.expecting(9):
             pass
     line = "compiling kernels 2/3 … add"
-    assert terminal.getvalue() == shown(line) + erased(line)
+    assert terminal.getvalue() == shown(line) + ERASED
 
 
 def test_a_short_wait_shows_nothing(terminal, monkeypatch):
@@ -111,7 +123,7 @@ def test_the_line_fits_into_a_narrow_terminal(terminal, monkeypatch, columns, wi
     line = ("compiling kernels 1 … " + "x" * 200)[:width]
     with progress.compiling("x" * 200):
         assert terminal.getvalue() == shown(line)
-    assert terminal.getvalue() == shown(line) + erased(line)
+    assert terminal.getvalue() == shown(line) + ERASED
 
 
 def test_a_terminal_without_control_sequences(terminal, monkeypatch):
@@ -119,7 +131,7 @@ def test_a_terminal_without_control_sequences(terminal, monkeypatch):
     line = "compiling kernels 1 … add"
     with progress.compiling("add"):
         pass
-    assert terminal.getvalue() == line + "\b" * 25 + " " * 25 + "\b" * 25
+    assert terminal.getvalue() == (line + "\b" * 25) + " " * 25 + "\b" * 25
 
 
 @pytest.fixture
@@ -211,7 +223,7 @@ def test_on_a_terminal():
     finally:
         os.close(end)
         os.close(terminal)
-    assert output.startswith("\x1b[?7lcompiling kernels 1 … shown_") and output.endswith("\b\x1b[Kdone")
+    assert output.startswith("\x1b7\x1b[?7lcompiling kernels 1 … shown_") and output.endswith("\x1b8\x1b[Kdone")
 
 
 IMPORTED = """
