@@ -118,7 +118,7 @@ class Variants:
 
         def program_for(point: tuple[int, ...]) -> Program:
             program = dynamic.program(point)
-            return program if packed is None else with_packed_bytes(program, packed)[0]
+            return program if packed is None else with_packed_bytes(program, packed, sizes_vary=True)[0]
 
         for row, program in enumerate(optimised(program_for, self.points)):
             plan = planned_as_it_is(program, stream, packed or ())
