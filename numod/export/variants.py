@@ -159,7 +159,7 @@ class Variants:
 
         def argument_key(argument: Any) -> Hashable:
             if isinstance(argument, Span):
-                return buffer_key(argument.buffer), argument.paired
+                return buffer_key(argument.buffer), argument.form
             if isinstance(argument, Loaded):
                 return "loaded", buffer_key(argument.buffer)
             if isinstance(argument, (Number, Integer)):
