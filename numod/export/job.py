@@ -51,8 +51,11 @@ class Part:
         home.mkdir()
         save(exported, home / "program")
         self.program = load_program(home / "program")  # as the workers do; loading may add checks and constants
-        program, packed = with_packed_bytes(self.program) if packs else (self.program, [])
-        self.packed, self.packed_bytes = len(packed), 0
+        self.sizes_vary = exported.dynamic is not None
+        program, packed = self.program, []
+        if packs:
+            program, packed = with_packed_bytes(self.program, sizes_vary=self.sizes_vary)
+        self.packs, self.packed_bytes = bool(packed), 0
         self.plan = planned(program, stream, packed)
         self.weights = weights_of(self.plan, names, f"{entry}.constant" if entry else "constant")
         self.samples = tuple([bytes_of(example) for example in exported.examples]), tuple(self._results())
@@ -76,17 +79,17 @@ class Part:
             "interface": dataclasses.asdict(self.interface),
             "names": {str(value.number): name for value, name in self.names.items()},
             "constants": f"{self.entry}.constant" if self.entry else "constant",
-            "scales": self.scales, "abi": abi, "size": size, "stream": self.stream, "packed": self.packed,
+            "scales": self.scales, "abi": abi, "size": size, "stream": self.stream,
         }  # fmt: skip
         (self.home / "job.json").write_text(json.dumps(job))
 
     def pack(self, row: Target) -> None:
         """Write the packed weights for a target's worker."""
         folder = self.home / row.name
-        if not self.packed or folder.exists():
+        if not self.packs or folder.exists():
             return
         folder.mkdir()
-        _, packed = with_packed_bytes(self.program, machine=row.machine)
+        _, packed = with_packed_bytes(self.program, machine=row.machine, sizes_vary=self.sizes_vary)
         for k, weight in enumerate(packed):
             (folder / str(k)).write_bytes(bytes_of(weight))
         self.packed_bytes = max(self.packed_bytes, sum([weight.numel() * 4 for weight in packed]))
@@ -108,7 +111,7 @@ class Part:
         """A worker's result for a target: (arena, code). `kernel`: the function name if it is linked with others."""
         root = str(Path(__file__).parents[2])
         code = f"import sys; sys.path.insert(0, {root!r}); from numod.export.worker import main; main(*sys.argv[1:])"
-        machine, packed = json.dumps(dataclasses.asdict(row.machine)), row.name if self.packed else ""
+        machine, packed = json.dumps(dataclasses.asdict(row.machine)), row.name if self.packs else ""
         command = [sys.executable, "-c", code, str(self.home), machine, kernel, packed]
         done = subprocess.run(
             command, capture_output=True, env={**os.environ, "PYTHONHASHSEED": "0", "NUMOD_CACHE_DIR": ""}

@@ -118,7 +118,7 @@ class Variants:
 
         def program_for(point: tuple[int, ...]) -> Program:
             program = dynamic.program(point)
-            return program if packed is None else with_packed_bytes(program, packed)[0]
+            return program if packed is None else with_packed_bytes(program, packed, sizes_vary=True)[0]
 
         for row, program in enumerate(optimised(program_for, self.points)):
             plan = planned_as_it_is(program, stream, packed or ())
@@ -159,7 +159,7 @@ class Variants:
 
         def argument_key(argument: Any) -> Hashable:
             if isinstance(argument, Span):
-                return buffer_key(argument.buffer), argument.paired
+                return buffer_key(argument.buffer), argument.form
             if isinstance(argument, Loaded):
                 return "loaded", buffer_key(argument.buffer)
             if isinstance(argument, (Number, Integer)):

@@ -40,8 +40,9 @@ def main(folder: str, machine: str, kernel: str = "", packed: str = "") -> None:
     exported = load(home / "program")
     program, dynamic, words = exported.program, exported.dynamic, None
     if packed:
-        words = [tensor(np.fromfile(home / packed / str(k), np.int32)) for k in range(job["packed"])]
-        program, _ = with_packed_bytes(program, words)
+        count = len([*(home / packed).iterdir()])  # another processor may read one weight in two formats
+        words = [tensor(np.fromfile(home / packed / str(k), np.int32)) for k in range(count)]
+        program, _ = with_packed_bytes(program, words, sizes_vary=dynamic is not None)
     plan = planned(program, job["stream"], words or ())
     variants = None if dynamic is None else Variants(dynamic, job["stream"], machine.alignment, words)
     weights = weights_of(plan, {Value(int(number)): name for number, name in job["names"].items()}, job["constants"])

@@ -279,8 +279,8 @@ class Op:
         """How to pack an input that is constant across calls; None if that gains nothing."""
         return None
 
-    def attributes_for(self, machine: Machine, weight: Layout, attributes: tuple) -> tuple:
-        """The attributes of an op that packs a weight here as kernels of another machine read it."""
+    def packing_attributes(self, weight: Layout, attributes: tuple, machine: Machine) -> tuple:
+        """The attributes of the op that packs this product's weight here, as kernels of another machine read it."""
         raise NotImplementedError(f"{self.name}: packed weights of {machine.processor} cannot be computed here")
 
     def plan(self, arguments: list, attributes: tuple, into: tuple = (), over: tuple = ()) -> Plan:

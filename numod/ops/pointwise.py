@@ -430,7 +430,7 @@ def _transposing_launcher(
     """A launcher that first copies transposed inputs into the memory order of the result; None if no input is
     transposed.
     """
-    if name in _COPY_ROWS and results and tensors[0].dtype is results[0].dtype and tensors[0].shape == shape:
+    if name in _COPY_ROWS and len(results) == 1 and tensors[0].dtype is results[0].dtype and tensors[0].shape == shape:
         return transpose_copy.plan_transpose_copy(tensors[0], results[0])
     names = [input.name for input in loop.inputs if input.tensor]
     target = results[0] if results else tensors[names.index(loop.outputs[0].over)]

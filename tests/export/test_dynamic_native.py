@@ -278,6 +278,39 @@ def test_weights_are_packed_for_each_target(target: str, tmp_path: Path) -> None
     np.testing.assert_allclose(net.first(x.numpy()), converted[:2](x).numpy(), rtol=1e-5, atol=1e-6)
 
 
+class RowsAndRow(nn.Module):
+    """A quantized product with some rows, and with one of them, of two features, which fill one word of any size."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.quant, self.linear = quantization.QuantStub(), nn.Linear(2, 21)
+        self.all, self.first = quantization.DeQuantStub(), quantization.DeQuantStub()
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        q = self.quant(x)
+        return self.all(self.linear(q)), self.first(self.linear(q[:1]))
+
+
+@pytest.mark.parametrize("target", ["native", "x86-64-v2", "x86-64-v3"])
+def test_a_row_and_rows_may_read_different_words(target: str, tmp_path: Path) -> None:
+    """With AVX2 a single row reads words of bytes, several rows words of 16-bit numbers; other processors one format."""
+    torch.manual_seed(0)
+    model, x = RowsAndRow().eval(), torch.randn(9, 2)
+    model.qconfig = quantization.get_default_qconfig("onednn")
+    prepared = quantization.prepare(model)
+    prepared(x)
+    converted = quantization.convert(prepared)
+    programs = {
+        "rows": export(converted, (x[:3],)), "row": export(converted, (x[:1],)),
+        "any": export(converted, (x[:2],), dynamic_shapes=({0: Dim("batch", max=4)},)),
+    }  # fmt: skip
+    assert is_packed(aot_compile(programs, tmp_path, targets=(target,)))
+    net = load_native(tmp_path, target=target)
+    for run, batch in ((net.rows, 3), (net.row, 1), (net.any, 1), (net.any, 4)):
+        for result, expected in zip(run(x[-batch:].numpy()), converted(x[-batch:]), strict=True):
+            np.testing.assert_array_equal(result, expected.numpy())
+
+
 def sums_of_weights(program: ExportedProgram) -> list[str]:
     return [step.op.name for step in program.program.steps if "sum" in step.op.name]
 

@@ -359,3 +359,20 @@ def test_a_trained_weight_is_not_transformed_ahead(tmp_path: Path) -> None:
     step(x)
     expected = net(x).detach().numpy()
     assert np.abs(native.predict(x.numpy()) - expected).max() < 1e-5 < np.abs(before - expected).max()
+
+
+class Transposed(nn.Module):
+    """Two copies of a transposed tensor: from 4096 elements on, blocks are transposed in registers."""
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return x.transpose(1, 2).contiguous(), x.transpose(1, 2).reshape(2, -1)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.uint8, torch.bool, torch.int64, torch.complex64], ids=str)
+def test_transposed_copies_of_all_widths_are_exported(dtype: torch.dtype, tmp_path: Path) -> None:
+    """Kernels that move elements as those of another dtype run in native code too."""
+    torch.manual_seed(0)
+    net, x = Transposed(), torch.randn(2, 50, 60).mul(50).to(dtype)
+    aot_compile(export(net, (x,)), tmp_path)
+    for result, expected in zip(torch.export.load_native(tmp_path).run(x.numpy()), net(x), strict=True):
+        np.testing.assert_array_equal(result, expected.numpy())

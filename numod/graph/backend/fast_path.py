@@ -143,5 +143,5 @@ class LaunchesFastPath(FastPath):
         else:
             owner = self.results[buffer] if buffer in self.results else self._name(buffer.tensor._storage, "storage")
             array = f"{owner}.data"
-        array = f"({array}).view({self._name(span.storage, 'dtype')})" if span.paired else array
+        array = f"({array}).view({self._name(span.storage, 'dtype')})" if span.form is not None else array
         return f"({array})[{span.offset}:]" if span.offset else array

@@ -50,33 +50,40 @@ class Buffer:
 class Span:
     """The elements of a buffer from `offset` on: the placeholder for an array in a launch.
 
-    `paired`: complex numbers are viewed as pairs of real numbers.
+    `form`: the dtype as which the memory is viewed; None for that of the buffer.
     """
 
     buffer: Buffer
     offset: int = 0
-    paired: bool = False
+    form: np.dtype | None = None
 
     def __getitem__(self, part: slice) -> Span:
-        return Span(self.buffer, self.offset + (part.start or 0), self.paired)
+        return Span(self.buffer, self.offset + (part.start or 0), self.form)
 
     def pairs(self) -> Span:
         """The same memory as pairs of real numbers."""
-        return Span(self.buffer, 2 * self.offset, True) if self.buffer.storage.kind == "c" else self
+        is_complex = self.storage.kind == "c"
+        return Span(self.buffer, 2 * self.offset, self.storage.type().real.dtype) if is_complex else self
+
+    def view(self, storage: np.dtype) -> Span:
+        """The same memory as elements of another dtype of the same width."""
+        if storage.itemsize != self.storage.itemsize:
+            raise TypeError(f"a span of {self.storage} cannot be viewed as {storage}, whose width differs")
+        return Span(self.buffer, self.offset, storage)
 
     @property
     def storage(self) -> np.dtype:
         """The dtype of its elements."""
-        return self.buffer.storage.type().real.dtype if self.paired else self.buffer.storage
+        return self.buffer.storage if self.form is None else self.form
 
     @property
     def size(self) -> int:
         """The number of elements."""
-        return self.buffer.size * (2 if self.paired else 1) - self.offset
+        return self.buffer.size * (self.buffer.storage.itemsize // self.storage.itemsize) - self.offset
 
     def of(self, array: Any) -> Any:
         """The span's part of the buffer's array."""
-        array = array.view(self.storage) if self.paired else array
+        array = array if self.form is None else array.view(self.form)
         return array[self.offset :] if self.offset else array
 
 

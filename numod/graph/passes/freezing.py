@@ -9,7 +9,7 @@ contains no weights.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import replace
 from threading import Lock
@@ -22,7 +22,7 @@ from ...device.target import Machine
 from ...ops import table
 from ...ops.convolution.convolution import convolution
 from ...ops.matmul.matmul import linear
-from ...ops.op import Op, Packing
+from ...ops.op import Op, Packing, planning_for_all_sizes
 from ...weak_values import WeakValues
 from ..ir.alias_analysis import Effects, copied, prepare_arguments, program_outputs, is_pure, accessed_values
 from ..ir.program import Check, Program, Step, Value
@@ -168,12 +168,16 @@ def with_transformed_weights(program: Program) -> Program:
 
 
 def with_packed_bytes(
-    program: Program, known: Sequence[Tensor] | None = None, machine: Machine | None = None
+    program: Program,
+    known: Sequence[Tensor] | None = None,
+    machine: Machine | None = None,
+    sizes_vary: bool = False,
 ) -> tuple[Program, list[Tensor]]:
     """(the program whose products read packed weights of bytes, the packed weights).
 
     `known`: the packed weights, if another process computed them for this one. `machine`: a processor for whose kernels
-    the weights are packed; by default this process's.
+    the weights are packed; by default this process's. `sizes_vary`: whether the program's variants for other sizes read
+    the same packed weights.
     """
 
     def choice(step: Step, packing: Packing) -> Packing | None:
@@ -182,16 +186,17 @@ def with_packed_bytes(
         if machine is None:
             return packing
         weight = program.layouts[step.inputs[packing.position]]
-        return replace(packing, attributes=packing.op.attributes_for(machine, weight, packing.attributes))
+        return replace(packing, attributes=packing.product.packing_attributes(weight, step.attributes, machine))
 
-    return _packed_ahead(program, choice, known)
+    return _packed_ahead(program, choice, known, sizes_vary)
 
 
 def _packed_ahead(
-    program: Program, choice: _Choice, known: Sequence[Tensor] | None = None
+    program: Program, choice: _Choice, known: Sequence[Tensor] | None = None, sizes_vary: bool = False
 ) -> tuple[Program, list[Tensor]]:
     """(the program with packed weights instead of those of the chosen steps, these packed weights)."""
-    packed, values = _with_packed_weights(program, False, choice)
+    with planning_for_all_sizes() if sizes_vary else nullcontext():
+        packed, values = _with_packed_weights(program, False, choice)
     constants, order = _constants(packed), sorted(values, key=lambda value: value.number)
     tensors = [_frozen_value(packed, value, constants).tensor for value in order] if known is None else [*known]
     if [tensor.shape for tensor in tensors] != [packed.layouts[value].shape for value in order]:

@@ -99,8 +99,10 @@ def _group_of(kind: str) -> int:
     return 2 if kind == PAIRS else 4
 
 
-def packed_format(columns: int, machine: target.Machine, compact: bool = False) -> tuple[int, int]:
-    """(numbers in a word, columns in a panel) of a packed matrix of so many columns, for another machine."""
+def packed_format(columns: int, compact: bool = False, machine: target.Machine | None = None) -> tuple[int, int]:
+    """(numbers in a word, columns in a panel) of a packed matrix of so many columns, for this or another machine."""
+    if machine is None:
+        return group(compact), shape(columns).panel
     names = machine.features.split(",")
     vectors = registers(names, machine.triple)
     return _group_of(products_of(names, vectors.width, compact)), shape_of(vectors, columns).panel

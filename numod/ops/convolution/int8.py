@@ -24,7 +24,7 @@ from ...kernel.registers.primitives.integers import byte_few_rows, byte_rows, de
 from ...kernel.scalar import shared_scalar
 from ...kernel.specialize import specialized
 from ..op import Op, Packing, Plan, single_device
-from ..matmul.int8_linear import packed_format, tile_shape
+from ..matmul.int8_linear import tile_shape
 from ..packed_weights import with_packed_weight
 
 _CACHE = 1 << 15  # bytes of patches that a worker multiplies at a time
@@ -411,7 +411,7 @@ class ByteConvolution(Op):
         if _is_depthwise(x, weight, groups):
             return Plan(out, _depthwise(x, out, sizes, weight))
         run, parts = _tiled(self.name, x, out, sizes, weight, self.packs_weight)
-        form = packed_format(weight.shape[0] // groups, packs_weight=True)
+        form = byte_tiles.group(), tile_shape(weight.shape[0] // groups, self.packs_weight).panel
         pack = _packer(weight, groups, form) if self.packs_weight else None
         return Plan(out, with_packed_weight(run, parts, x.device, pack))
 
@@ -420,7 +420,12 @@ class ByteConvolution(Op):
         x, weight, groups = *arguments[:2], attributes[3]
         if x.device.type != "cpu" or _is_depthwise(x, weight, groups):
             return None
-        return Packing(1, pack_byte_filters, (groups,), packed_byte_convolution)
+        return Packing(1, pack_byte_filters, self.packing_attributes(weight, attributes), packed_byte_convolution)
+
+    def packing_attributes(self, weight: Layout, attributes: tuple, machine: target.Machine | None = None) -> tuple:
+        """See `Op.packing_attributes`."""
+        groups = attributes[3]
+        return groups, *byte_tiles.packed_format(weight.shape[0] // groups, machine=machine)
 
 
 class PackedByteConvolution(ByteConvolution):
@@ -435,25 +440,15 @@ class PackedByteConvolution(ByteConvolution):
 
 
 class PackByteFilters(Op):
-    """Pack filters (O, KH, KW, C / groups) of int8 in panels for `byte_convolution`. CPU only.
+    """Pack filters (O, KH, KW, C / groups) of int8 in panels, in a `byte_tiles.packed_format`. CPU only."""
 
-    The attributes after `groups` are those of `byte_tiles.packed_format` for another processor; none for this one.
-    """
-
-    inputs, attributes = ("weight",), ("groups",)
+    inputs, attributes = ("weight",), ("groups", "group", "panel")
     differentiable = portable = False
 
     def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
         (weight,), (groups, *form) = arguments, attributes
-        run, sizes, count = _packer(
-            weight, groups, form or packed_format(weight.shape[0] // groups, packs_weight=False)
-        )
+        run, sizes, count = _packer(weight, groups, form)
         return Plan(layout((count,), dtypes.int32, weight.device), run, sizes)
-
-    def attributes_for(self, machine: target.Machine, weight: Layout, attributes: tuple) -> tuple:
-        """See `Op.attributes_for`."""
-        groups = attributes[0]
-        return groups, *byte_tiles.packed_format(weight.shape[0] // groups, machine)
 
 
 def _is_depthwise(x: Layout, weight: Layout, groups: int) -> bool:

@@ -196,23 +196,13 @@ def dynamic_tiles(
 
 
 class PackBytes(Op):
-    """Pack a weight (n, k) of int8 in panels for `byte_linear` and `dynamic_linear`. CPU only.
+    """Pack a weight (n, k) of int8 in panels, in a `byte_tiles.packed_format`. CPU only."""
 
-    `compact` is that of the words, as in `kernel.registers.byte_tiles`. The attributes after it are those of
-    `byte_tiles.packed_format` for another processor; none for this one.
-    """
-
-    inputs, attributes, differentiable, portable = ("weight",), ("compact",), False, False
+    inputs, attributes, differentiable, portable = ("weight",), ("group", "panel"), False, False
 
     def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
-        (weight,), (compact, *form) = arguments, attributes
-        run, sizes, count = packer(weight, form or packed_format(weight.shape[0], compact, packs_weight=False))
-        return Plan(layout((count,), dtypes.int32, weight.device), run, sizes)
-
-    def attributes_for(self, machine: target.Machine, weight: Layout, attributes: tuple) -> tuple:
-        """See `Op.attributes_for`."""
-        compact = attributes[0]
-        return compact, *byte_tiles.packed_format(weight.shape[0], machine, compact)
+        run, sizes, count = packer(arguments[0], attributes)
+        return Plan(layout((count,), dtypes.int32, arguments[0].device), run, sizes)
 
 
 pack_bytes = PackBytes("pack_bytes")
@@ -226,9 +216,9 @@ def tile_shape(columns: int, packs_weight: bool) -> byte_tiles.Shape:
     return byte_tiles.shape(None if packs_weight and for_all_sizes.get() else columns)
 
 
-def packed_format(columns: int, compact: bool = False, packs_weight: bool = True) -> tuple[int, int]:
-    """(numbers in a word, columns in a panel) on this processor. See `tile_shape`."""
-    return byte_tiles.group(compact), tile_shape(columns, packs_weight).panel
+def packer_of_each_call(weight: Layout, compact: bool) -> tuple:
+    """The `packer` of an op that packs its weight at each call."""
+    return packer(weight, (byte_tiles.group(compact), tile_shape(weight.shape[0], packs_weight=True).panel))
 
 
 def packer(weight: Layout, form: tuple[int, int]) -> tuple:
@@ -267,7 +257,7 @@ class _ByteLayer(Op):
     def planned(self, x: Layout, weight: Layout, out: Layout, attributes: tuple) -> Plan:
         """The plan of a result that is not empty."""
         run, scratch = self.tiles(x, weight, out, attributes)
-        pack = packer(weight, packed_format(weight.shape[0], self.compact)) if self.packs_weight else None
+        pack = packer_of_each_call(weight, self.compact) if self.packs_weight else None
         return Plan(out, with_packed_weight(run, lambda: scratch, x.device, pack))
 
     def tiles(self, x: Layout, weight: Layout, out: Layout, attributes: tuple) -> tuple:
@@ -334,11 +324,12 @@ class ByteLinear(_ByteLayer):
         return None
 
     def prepack(self, arguments: tuple, attributes: tuple) -> Packing | None:
-        """Pack the weight. That of a single row is read once: in compact words, where others are not."""
-        x, is_compact = arguments[0], byte_tiles.group() == byte_tiles.group(compact=True)
+        """Pack the weight. A single row reads it once, in compact words."""
+        x, weight = arguments[:2]
         if x.device.type != "cpu":
             return None
-        return _byte_packing if is_compact or x.shape[0] != 1 or for_all_sizes.get() else _byte_row_packing
+        is_row = x.shape[0] == 1 and not for_all_sizes.get()
+        return (packed_byte_row if is_row else packed_byte_linear).packing(weight)
 
     def planned(self, x: Layout, weight: Layout, out: Layout, attributes: tuple) -> Plan:
         """See `_ByteLayer`. A row needs no packing."""
@@ -379,7 +370,8 @@ class DynamicLinear(_ByteLayer):
 
     def prepack(self, arguments: tuple, attributes: tuple) -> Packing | None:
         """Pack the weight."""
-        return _dynamic_packing if arguments[0].device.type == "cpu" else None
+        x, weight = arguments[:2]
+        return packed_dynamic_linear.packing(weight) if x.device.type == "cpu" else None
 
     def tiles(self, x: Layout, weight: Layout, out: Layout, attributes: tuple) -> tuple:
         """See `_ByteLayer`."""
@@ -400,9 +392,18 @@ class _Packed:
 
     takes = None  # the packed layout depends on the processor, so it is not saved in files
     portable = packs_weight = False
+    compact: bool
 
     def prepack(self, arguments: tuple, attributes: tuple) -> None:
         """The weight is packed already."""
+
+    def packing(self, weight: Layout) -> Packing:
+        """How a weight is packed for this op."""
+        return Packing(1, pack_bytes, self.packing_attributes(weight, ()), self)
+
+    def packing_attributes(self, weight: Layout, attributes: tuple, machine: target.Machine | None = None) -> tuple:
+        """See `Op.packing_attributes`."""
+        return byte_tiles.packed_format(weight.shape[0], self.compact, machine)
 
 
 class PackedByteLinear(_Packed, ByteLinear):
@@ -431,6 +432,3 @@ byte_linear, dynamic_linear = ByteLinear("byte_linear"), DynamicLinear("dynamic_
 packed_byte_linear = PackedByteLinear("packed_byte_linear")
 packed_byte_row = PackedByteRow("packed_byte_row")
 packed_dynamic_linear = PackedDynamicLinear("packed_dynamic_linear")
-_byte_packing, _byte_row_packing, _dynamic_packing = (
-    Packing(1, pack_bytes, (op.compact,), op) for op in (packed_byte_linear, packed_byte_row, packed_dynamic_linear)
-)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ... import dtypes
+from ...device import Layout, target
 from ...device.layout import layout
 from ...kernel import bind
 from ...kernel.language import bits32, float32, int32, uintp
@@ -21,8 +22,7 @@ from ..matmul.int8_linear import (
     nearest_integer,
     ordered,
     pack_bytes,
-    packed_format,
-    packer,
+    packer_of_each_call,
     tile_shape,
     usable_scale,
     zero_point_of,
@@ -140,7 +140,14 @@ class DynamicLayer(Op):
 
     def prepack(self, arguments: tuple, attributes: tuple) -> Packing | None:
         """Pack the weight."""
-        return None if self.packed else _lstm_packing if self.has_cell else _gru_packing
+        if self.packed:
+            return None
+        product = packed_dynamic_lstm if self.has_cell else packed_dynamic_gru
+        return Packing(1, pack_bytes, self.packing_attributes(arguments[1], attributes), product)
+
+    def packing_attributes(self, weight: Layout, attributes: tuple, machine: target.Machine | None = None) -> tuple:
+        """See `Op.packing_attributes`."""
+        return byte_tiles.packed_format(weight.shape[0], compact=True, machine=machine)
 
     def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
         layouts = dict(zip(self.inputs, arguments))
@@ -176,11 +183,10 @@ class DynamicLayer(Op):
         def launch(*arrays: object) -> None:
             run(*arrays, *numbers)
 
-        pack = None if self.packed else packer(weight, packed_format(wide, compact=True))
+        pack = None if self.packed else packer_of_each_call(weight, compact=True)
         return Plan(results, with_packed_weight(launch, lambda: parts, device, pack, len(results)))
 
 
 dynamic_lstm, dynamic_gru = DynamicLayer("dynamic_lstm", 4), DynamicLayer("dynamic_gru", 3)
 packed_dynamic_lstm = DynamicLayer("packed_dynamic_lstm", 4, packed=True)
 packed_dynamic_gru = DynamicLayer("packed_dynamic_gru", 3, packed=True)
-_lstm_packing, _gru_packing = (Packing(1, pack_bytes, (True,), op) for op in (packed_dynamic_lstm, packed_dynamic_gru))

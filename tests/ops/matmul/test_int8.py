@@ -118,14 +118,15 @@ for rows in (1, 5, 37):
     w = random.choice([-128, -127, 127], (columns, inner)).astype("int8")
     sums = x.astype("int64") @ w.T.astype("int64")
     for op in (int8_linear.packed_byte_linear, int8_linear.packed_byte_row):
-        packed = apply(int8_linear.pack_bytes, (numod.tensor(w),), (op.compact,))
+        packed = apply(int8_linear.pack_bytes, (numod.tensor(w),), byte_tiles.packed_format(columns, op.compact))
         ends = numod.zeros(columns, dtype=numod.int32), numod.full((columns,), 2.0**-14)
         q = apply(op, (numod.tensor(x), numod.tensor(w), *ends, packed), (100, 0, 255))
         assert (q.numpy() == np.clip(np.rint(sums / 2.0**14) + 100, 0, 255)).all()
     floats, scale = x.astype("float32") - 128, numod.ones(columns)
     floats[0, :2] = -128, 127  # so that a step of the range is 1
     for op in (int8_linear.dynamic_linear, int8_linear.packed_dynamic_linear):
-        packed = (apply(int8_linear.pack_bytes, (numod.tensor(w),), (True,)),)[: len(op.inputs) - 4]
+        packed = apply(int8_linear.pack_bytes, (numod.tensor(w),), byte_tiles.packed_format(columns, compact=True))
+        packed = (packed,)[: len(op.inputs) - 4]
         y = apply(op, (numod.tensor(floats), numod.tensor(w), scale, 0 * scale, *packed), (255,))
         assert (y.numpy() == floats.astype("int64") @ w.T.astype("int64")).all()
     for byte, place in ((128, 0), (255, inner - 1), (200, 64)):  # one great byte in a tile

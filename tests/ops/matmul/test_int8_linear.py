@@ -20,7 +20,11 @@ DYNAMIC = [int8_linear.dynamic_linear, int8_linear.packed_dynamic_linear]
 
 def run(op, inputs, attributes):
     inputs = tuple(map(numod.from_numpy, inputs))
-    packed = (apply(int8_linear.pack_bytes, (inputs[1],), (op.compact,)),) if len(op.inputs) == 5 else ()
+    packed = (
+        (apply(int8_linear.pack_bytes, (inputs[1],), byte_tiles.packed_format(len(inputs[1]), op.compact)),)
+        if len(op.inputs) == 5
+        else ()
+    )
     return apply(op, (*inputs, *packed), attributes)
 
 
@@ -140,12 +144,11 @@ def test_weights_are_packed_for_other_processors(form, shape):
     padded = np.zeros((-(-columns // panel) * panel, -(-inner // group) * group), {4: "int8", 2: "int16"}[group])
     padded[:columns, :inner] = weight
     words = padded.view("int32").reshape(-1, panel, padded.shape[1] // group).swapaxes(1, 2)
-    packed = apply(int8_linear.pack_bytes, (numod.from_numpy(weight),), (False, *form)).numpy()
+    packed = apply(int8_linear.pack_bytes, (numod.from_numpy(weight),), form).numpy()
     np.testing.assert_array_equal(packed, [*words.flatten(), *padded.sum(1, dtype="int32")])
 
 
 def test_the_format_of_this_processor_follows_from_its_features():
     machine = target.Machine(target.triple(), target.processor(), target.features())
     for columns, compact in itertools.product((1, 10, 16, 17, 48, 64, 1000), (False, True)):
-        expected = int8_linear.packed_format(columns, compact, packs_weight=False)
-        assert byte_tiles.packed_format(columns, machine, compact) == expected
+        assert byte_tiles.packed_format(columns, compact, machine) == byte_tiles.packed_format(columns, compact)

@@ -10,6 +10,7 @@ from numod import nn
 from numod.ao import quantization
 from numod.core.apply import apply
 from numod.nn.recurrent import run_by_step
+from numod.kernel.registers.byte_tiles import packed_format
 from numod.ops.matmul.int8_linear import pack_bytes
 from numod.ops.sequence import int8_layer
 
@@ -55,7 +56,7 @@ def test_states_are_those_of_the_steps(kind, batch, size, reverse, packed):
     integers = numod.tensor(weight.astype("int8"))
     inputs = floats[0], integers, *floats[1 : 5 if kind == "lstm" else 4]
     op = getattr(int8_layer, f"{'packed_' if packed else ''}dynamic_{kind}")
-    inputs = (*inputs, apply(pack_bytes, (integers,), (True,))) if packed else inputs
+    inputs = (*inputs, apply(pack_bytes, (integers,), packed_format(wide, compact=True))) if packed else inputs
     results = apply(op, inputs, (127, reverse))
     expected = reference(
         kind, *(part.astype("float32").astype("float64") for part in (x, weight, scale, bias, h, c)), reverse
