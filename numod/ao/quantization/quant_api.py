@@ -102,11 +102,11 @@ def quantize_(
         raise ValueError("quantize_(): an FqnToConfig chooses the layers itself; leave filter_fn out")
     if device is not None:
         model.to(device)
-    layers = {}
+    layers = []
     for path, module in list(model.named_modules()):
         chosen = _config_for(config, module, path, filter_fn)
         if chosen is not None:
-            layers[module] = with_hooks(_layer(chosen, module, path), module)
+            layers.append((module, with_hooks(_layer(chosen, module, path), module)))
             _check_path(path)
     replace_modules(model, layers)
     return None
@@ -175,7 +175,7 @@ def _quantize_by_time(
 
 def _replace(model: Module, layers: dict[str, Module]) -> None:
     """Replace layers by path, also at the other paths of shared ones."""
-    replace_modules(model, {model.get_submodule(path): layer for path, layer in layers.items()})
+    replace_modules(model, [(model.get_submodule(path), layer) for path, layer in layers.items()])
 
 
 def _repeat(model: Module, decisions: dict[str, str]) -> dict[str, str]:
