@@ -218,12 +218,12 @@ def _indexed(quantizer: Quantizer, shape: tuple[int, ...], index: Any) -> Quanti
             "dequantize() first"
         )
     parts = _for_each_dim(parts, len(shape))
-    place = [number for number, part in enumerate(parts) if part is not None][quantizer.axis]
-    channels = parts[place]
+    position = [number for number, part in enumerate(parts) if part is not None][quantizer.axis]
+    channels = parts[position]
     if isinstance(channels, int):
         scale, zero = quantizer.scale[channels].item(), quantizer.zero_point[channels].item()
         return Quantizer(quantizer.dtype, per_tensor_affine, scale, int(zero) if zero % 1 == 0 else zero)
-    axis = sum(not isinstance(part, int) for part in parts[:place])
+    axis = sum(not isinstance(part, int) for part in parts[:position])
     return replace(quantizer, scale=quantizer.scale[channels], zero_point=quantizer.zero_point[channels], axis=axis)
 
 
