@@ -181,13 +181,20 @@ def _form(keys: list[str]) -> str | None:
     """The form of a model that has these keys and not those of a plain one."""
     names = set(keys)
     parts = {part for key in keys for part in key.split(".")}
-    if parts & {"_packed_params", "packed", "zero_point"}:
-        return "quantized"
-    if "activation_post_process" in parts:
+    if "weight_fake_quant" in parts or any(part.startswith("activation_post_process") for part in parts):
         return "prepared"
-    if any(key.endswith("_orig") and key.removesuffix("_orig") + "_mask" in names for key in keys):
+    if "_packed_params" in parts or any(_with_suffix(key, "packed", "scale") in names for key in keys):
+        return "quantized"
+    if any(_with_suffix(key, "zero_point", "scale") in names for key in keys):
+        return "quantized"
+    if any(_with_suffix(key, "_orig", "_mask") in names for key in keys):
         return "pruned"
     return "parametrized" if "parametrizations" in parts else None
+
+
+def _with_suffix(key: str, suffix: str, other: str) -> str | None:
+    """A key with another suffix in place of its own."""
+    return key.removesuffix(suffix) + other if key.endswith(suffix) else None
 
 
 def _hint_for_form(keys: _IncompatibleKeys) -> list[str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pickle
 from collections import Counter, OrderedDict
+from typing import Any
 
 import numpy as np
 
@@ -67,9 +68,20 @@ def _visit(value: object, path: tuple, tensors: list, seen: set[int], ancestors:
         raise TypeError(f"save: {_show(path)} is a {type(value).__name__}, {_hint(value)}")
 
 
+def saveable_quantizer(tensor: Tensor) -> Any:
+    """The quantizer. Raises RuntimeError for a row of a table whose zero points are floats: files have integers."""
+    quantizer = tensor._quantizer
+    if not quantizer.scheme.is_per_channel and isinstance(quantizer.zero_point, float):
+        raise RuntimeError(
+            f"save: the zero point of a quantized tensor must be an integer, got {quantizer.zero_point}; save the "
+            "whole table, rows of it as in table[:1], or the result of dequantize()"
+        )
+    return quantizer
+
+
 def quantized_parts(tensor: Tensor) -> dict[str, object]:
     """What a file holds of a quantized tensor: its integers, and how they stand for values."""
-    quantizer = tensor._quantizer
+    quantizer = saveable_quantizer(tensor)
     parts = {"integers": tensor._memory, "dtype": quantizer.dtype, "scheme": quantizer.scheme.name}
     parts |= {"scale": quantizer.scale, "zero_point": quantizer.zero_point, "axis": quantizer.axis}
     return parts | ({"shape": tuple(tensor.shape)} if quantizer.dtype.bits < 8 else {})

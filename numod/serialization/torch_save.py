@@ -28,7 +28,7 @@ from ..device.layout import layout
 from ..formats import layout as Layout
 from ..nn.parameter import Parameter, UninitializedTensorMixin
 from ..version import Release
-from .saveable import is_number_array
+from .saveable import is_number_array, saveable_quantizer
 
 _ALIGNMENT = 64  # of each storage in the file, for memory mapping
 _LOCAL_HEADER_BYTES = 30
@@ -161,7 +161,7 @@ def _reduce_tensor(tensor: Tensor) -> tuple:
 
 
 def _reduce_quantized(tensor: Tensor) -> tuple:
-    integers, quantizer, is_packed = tensor._memory, tensor._quantizer, tensor.dtype.bits < 8
+    integers, quantizer, is_packed = tensor._memory, saveable_quantizer(tensor), tensor.dtype.bits < 8
     parts = _name("torch", quantizer.scheme.name), quantizer.scale, quantizer.zero_point
     parts += (quantizer.axis,) if quantizer.scheme.is_per_channel else ()
     if is_packed and integers.storage_offset():  # PyTorch counts offsets in integers

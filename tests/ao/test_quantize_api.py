@@ -1,6 +1,7 @@
 """torchao's `quantize_`: results against float models, the choice of layers, and what is refused."""
 
 import copy
+import pickle
 import subprocess
 import sys
 
@@ -11,6 +12,7 @@ import numod as torch
 from numod import nn
 from numod.ao.quantization import (
     Int4WeightOnlyConfig,
+    Int8DynamicActivationInt4WeightConfig,
     Int8DynamicActivationInt8WeightConfig,
     Int8WeightOnlyConfig,
     QuantWrapper,
@@ -22,15 +24,21 @@ from numod.ao.quantization import (
     quantize_,
     report,
 )
-from numod.ao.quantization.granularity import TorchAODType
+from numod.ao.quantization.granularity import MappingType, TorchAODType
 from numod.ao.quantization.qat import FakeQuantizedLinear, IntxFakeQuantizeConfig, QATConfig
-from numod.ao.quantization.torchao import FqnToConfig
+from numod.ao.quantization.torchao import FqnToConfig, get_model_size_in_bytes
 
 CONFIGS = {
     "int8": (Int8WeightOnlyConfig(), 0.02, 0.28),
     "int8 groups": (Int8WeightOnlyConfig(group_size=16), 0.02, 0.45),
     "dynamic": (Int8DynamicActivationInt8WeightConfig(), 0.05, 0.27),
     "int4": (Int4WeightOnlyConfig(group_size=32), 0.3, 0.25),
+    "dynamic int4": (Int8DynamicActivationInt4WeightConfig(), 0.3, 0.25),
+    "dynamic int4, with zero points": (
+        Int8DynamicActivationInt4WeightConfig(16, MappingType.ASYMMETRIC, MappingType.SYMMETRIC),
+        0.3,
+        0.35,
+    ),
 }
 
 
@@ -107,7 +115,12 @@ def test_auto_keeps_floats_where_they_are_faster(monkeypatch):
     [
         (lambda: quantize_(network(), "int8"), TypeError, "expected a config"),
         (lambda: quantize_(network(), Int8WeightOnlyConfig), TypeError, "expected a config"),
-        (lambda: quantize_(network(), Int4WeightOnlyConfig(group_size=48)), ValueError, "divide the 64"),
+        (lambda: Int4WeightOnlyConfig(group_size=0), ValueError, "group_size must be positive and even, got 0"),
+        (lambda: Int4WeightOnlyConfig(group_size=7), ValueError, "group_size must be positive and even, got 7"),
+        (lambda: Int8WeightOnlyConfig(group_size=-4), ValueError, "group_size must be positive, got -4"),
+        (lambda: Int8WeightOnlyConfig(group_size="32"), TypeError, "group_size must be int, not str"),
+        (lambda: Int8WeightOnlyConfig(group_size=True), TypeError, "group_size must be int, not bool"),
+        (lambda: Int8DynamicActivationInt4WeightConfig(mapping_type=None), ValueError, "mapping_type must be Mapping"),
         (lambda: quantize_(nn.Linear(4, 4), Int8WeightOnlyConfig()), ValueError, "wrap it in nn.Sequential"),
         (lambda: quantize_(network(), "auto"), TypeError, "data is an input"),
         (lambda: quantize_(network(), Int8WeightOnlyConfig(), lambda *_: True), TypeError, "got Sequential"),
@@ -182,6 +195,53 @@ def test_mistakes_in_training_configs(make, message):
         make()
 
 
+@pytest.mark.parametrize("config", [Int8DynamicActivationInt4WeightConfig(8), QATConfig(Int4WeightOnlyConfig(8))])
+def test_layers_that_groups_do_not_divide_stay_floats(config):
+    model = nn.Sequential(nn.Linear(16, 12), nn.ReLU(), nn.Linear(12, 4))
+    with pytest.warns(UserWarning, match="2 stays a float layer: group_size 8 does not divide its 12 input features"):
+        quantize_(model, config)
+    assert type(model[0]) is not nn.Linear and type(model[2]) is nn.Linear
+    model(torch.randn(2, 16))
+
+
+@pytest.mark.filterwarnings("ignore:Initializing zero-element tensors")
+def test_layers_without_weights_stay_floats():
+    model = nn.Sequential(nn.Linear(0, 4), nn.Linear(4, 0))
+    quantize_(model, Int8WeightOnlyConfig())
+    assert [type(layer) for layer in model] == [nn.Linear] * 2
+    with pytest.raises(ValueError, match="0: the layer has no weights to quantize"):
+        quantize_(model, Int8WeightOnlyConfig(), lambda module, path: path == "0")
+
+
+def test_rows_of_8_bits_times_weights_of_4():
+    """By torchao's formulas: scales of weights are the largest value / 7.5, rows of activations have a zero point."""
+    layer, x = nn.Linear(16, 3), torch.randn(5, 16)
+    model = nn.Sequential(copy.deepcopy(layer))
+    quantize_(model, Int8DynamicActivationInt4WeightConfig(group_size=8))
+    groups = layer.weight.detach().reshape(3, 2, 8)
+    scale = groups.abs().amax(2, keepdim=True) / 7.5
+    weight = ((groups / scale).round().clamp(-8, 7) * scale).reshape(3, 16)
+    low, high = x.amin(1, keepdim=True).clamp(max=0), x.amax(1, keepdim=True).clamp(min=0)
+    step = (high - low) / 255
+    zero = (-128 - low / step).round()
+    rows = (((x / step).round() + zero).clamp(-128, 127) - zero) * step
+    expected = rows @ weight.T + layer.bias
+    for call in (model, torch.compile(model)):
+        torch.testing.assert_close(call(x), expected)
+        assert call(x[:0]).shape == (0, 3)
+    assert (rows - x).abs().max() > 0
+    torch.testing.assert_close(pickle.loads(pickle.dumps(model))(x), model(x), rtol=0, atol=0)
+
+
+def test_bytes_of_a_model():
+    tied = nn.Linear(8, 4)
+    model = nn.Sequential(nn.Embedding(4, 8), tied, nn.Linear(4, 8, bias=False), tied)
+    assert get_model_size_in_bytes(model) == 4 * (32 + 36 + 32)
+    assert get_model_size_in_bytes(model, ignore_embeddings=True) == 4 * (36 + 32)
+    quantize_(model, Int4WeightOnlyConfig(group_size=4))
+    assert get_model_size_in_bytes(model, ignore_embeddings=True) == 16 * (1 + 1) + 4 * 4 + 2 * 8 * (4 + 4)
+
+
 def test_a_config_for_each_path():
     model = network()
     quantize_(
@@ -199,6 +259,7 @@ from torchao.quantization import Int8WeightOnlyConfig, autoquant, int8_weight_on
 from torchao.quantization.qat import QATConfig
 from torchao.quantization.granularity import PerRow
 from torchao.quantization.utils import compute_error
+from torchao.utils import get_model_size_in_bytes
 assert torchao.quantization.quantize_ is numod.ao.quantize_ and quantize_ is numod.ao.quantize_
 assert torchao.quantization.qat.QATConfig is QATConfig
 assert int8_weight_only() == Int8WeightOnlyConfig()
@@ -351,8 +412,9 @@ def test_a_shared_layer_stays_shared(monkeypatch):
 
 def test_a_failure_leaves_the_model_as_it_was(monkeypatch):
     model = nn.Sequential(nn.Linear(64, 64), nn.Linear(64, 50), nn.Linear(50, 4))
-    with pytest.raises(ValueError, match="2: group_size 32 must be even and divide the 50"):
-        quantize_(model, Int8WeightOnlyConfig(group_size=32))
+    with pytest.raises(TypeError, match="1: expected a float Linear layer to quantize, got ReLU"):
+        quantize_(nn.Sequential(model[0], nn.ReLU()), Int8WeightOnlyConfig(), lambda module, path: path in ("0", "1"))
+    assert type(model[0]) is nn.Linear
     quicker_integers(monkeypatch)
 
     def broken(model):

@@ -247,6 +247,9 @@ def test_a_recurrent_layer_at_several_places_is_observed_at_all_of_them():
     assert quantized.first is quantized.second and (quantized(x) - model(x)).abs().max() < 0.1
 
 
+X = (torch.ones(2, 8),)
+
+
 def _forms():
     """Models by form, all of the same layers."""
 
@@ -259,7 +262,15 @@ def _forms():
     nn.utils.parametrizations.weight_norm(masked[0])
     quantization.quantize_(weight_only, quantization.Int8WeightOnlyConfig())
     models = {"float": plain(), "prepared": quantization.prepare(prepared), "pruned": pruned, "parametrized": masked}
-    return models | {"dynamic": quantization.quantize_dynamic(plain()), "weight-only": weight_only}
+    trained = plain().train()
+    trained.qconfig = quantization.get_default_qat_qconfig("x86")
+    graph = quantization.quantize_fx.prepare_fx(plain(), quantization.QConfigMapping().set_global(prepared.qconfig), X)
+    return models | {
+        "dynamic": quantization.quantize_dynamic(plain()),
+        "weight-only": weight_only,
+        "trained": quantization.prepare_qat(trained),
+        "graph": graph,
+    }
 
 
 @pytest.mark.parametrize(
@@ -275,6 +286,10 @@ def _forms():
             "prepared",
             "The model is prepared, and the checkpoint is of one that is not: load it into the model",
         ),
+        ("trained", "float", "is of a prepared model"),
+        ("float", "trained", "The model is prepared"),
+        ("graph", "float", "is of a prepared model"),
+        ("float", "graph", "The model is prepared"),
         ("pruned", "float", "is of a pruned model: prune this model in the same way before loading, or save after"),
         ("float", "pruned", "The model is pruned, and the checkpoint is of one that is not: load it before pruning"),
         ("parametrized", "float", "is of a parametrized model: register the same parametrizations before loading"),
@@ -285,6 +300,15 @@ def test_checkpoints_of_other_forms_say_what_to_do(checkpoint, model, message):
     forms = _forms()
     with pytest.raises(RuntimeError, match=message):
         forms[model].load_state_dict(forms[checkpoint].state_dict())
+
+
+@pytest.mark.parametrize("name", ["packed", "zero_point", "scale"])
+def test_float_layers_with_names_of_quantized_parts_get_no_hint(name):
+    model, other = nn.ModuleDict({name: nn.Linear(2, 2)}), nn.ModuleDict({"layer": nn.Linear(2, 2)})
+    for one, state in ((model, other.state_dict()), (other, model.state_dict())):
+        with pytest.raises(RuntimeError) as caught:
+            one.load_state_dict(state)
+        assert "quantized" not in str(caught.value)
 
 
 def _pruned(layer):
@@ -377,6 +401,84 @@ def test_hooks_go_over_to_the_new_layer():
     quantization.quantize_(model, quantization.Int8WeightOnlyConfig())
     model(torch.ones(1, 8))
     assert calls == ["before", "after"]
+
+
+@pytest.mark.parametrize("recipe", ["weight-only", "dynamic", "fused", "static", "graph"])
+def test_hooks_that_take_arguments_by_name_go_over(recipe):
+    calls = []
+    model = nn.Sequential(nn.Linear(8, 8), nn.ReLU()).eval()
+    model[0].register_forward_pre_hook(lambda module, args, kwargs: calls.append("before"), with_kwargs=True)
+    last = model[1 if recipe in ("fused", "graph") else 0]
+    last.register_forward_hook(lambda module, args, kwargs, output: calls.append("after"), with_kwargs=True)
+    last.register_forward_hook(lambda *_: calls.append("always"), always_call=True)
+    x = torch.ones(1, 8)
+    if recipe == "weight-only":
+        quantization.quantize_(model, quantization.Int8WeightOnlyConfig())
+    elif recipe == "dynamic":
+        model = quantization.quantize_dynamic(model)
+    elif recipe == "fused":
+        model = quantization.fuse_modules(model, ["0", "1"])
+    elif recipe == "graph":
+        model = quantization.quantize_fx.fuse_fx(model, example_inputs=(x,))
+    else:
+        model = quantization.QuantWrapper(model)
+        model.qconfig = quantization.get_default_qconfig("x86")
+        quantization.prepare(model, inplace=True)(x)
+        quantization.convert(model, inplace=True)
+    calls.clear()
+    model(x)
+    assert calls == ["before", "after", "always"]
+
+
+class Equal(nn.Module):
+    """A block that is equal to all others of its class."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+
+    def forward(self, x):
+        return self.layer(x)
+
+    def __eq__(self, other):
+        return isinstance(other, Equal)
+
+    def __hash__(self):
+        return 0
+
+
+@pytest.mark.parametrize("recipe", ["weight-only", "dynamic", "static", "graph"])
+def test_equal_modules_are_not_taken_for_one_another(recipe):
+    """As in PyTorch, whose traversals skip the second one: it stays as it is."""
+    model, x = nn.Sequential(Equal(), nn.ReLU(), Equal()).eval(), torch.randn(4, 8)
+    expected = model(x)
+    if recipe == "weight-only":
+        quantization.quantize_(model, quantization.Int8WeightOnlyConfig())
+    elif recipe == "dynamic":
+        model = quantization.quantize_dynamic(model)
+    elif recipe == "static":
+        model = nn.Sequential(quantization.QuantWrapper(model[0]), model[1], model[2])
+        model[0].qconfig = quantization.get_default_qconfig("x86")
+        quantization.prepare(model, inplace=True)(x)
+        quantization.convert(model, inplace=True)
+    else:
+        prepared = quantization.quantize_fx.prepare_fx(model, quantization.get_default_qconfig_mapping(), (x,))
+        prepared(x)
+        model = quantization.quantize_fx.convert_fx(prepared)
+    assert (model(x) - expected).abs().max() < 0.05
+
+
+def test_user_attributes_that_are_named_as_hooks():
+    class WithAttribute(nn.Linear):
+        def __init__(self):
+            super().__init__(8, 8)
+            self.my_hooks = None
+
+    layer = WithAttribute()
+    nn.utils.prune.l1_unstructured(layer, "weight", 0.5)
+    model = nn.Sequential(layer)
+    quantization.quantize_(model, quantization.Int8WeightOnlyConfig())
+    assert type(model[0]).__name__ == "WeightOnlyLinear"
 
 
 def test_subclasses_of_linear():

@@ -12,6 +12,7 @@ from ...core import Tensor, full
 from ...nn import Linear
 from ...nn.module import Module
 from ...nn.utils import parametrize
+from ...nn.utils.computed import copy_forward_hooks, copy_pre_hooks
 
 
 __path__: list[str] = []  # PyTorch has files below this name; `numod.paths` finds them here
@@ -69,10 +70,8 @@ def swap_module(mod: Module, mapping: dict[type, type]) -> Module:
     if kind is None:
         return mod
     result = kind.from_dense(mod)
-    for hook in mod._forward_pre_hooks.values():
-        result.register_forward_pre_hook(hook)
-    for hook in mod._forward_hooks.values():
-        result.register_forward_hook(hook)
+    copy_pre_hooks(mod, result)
+    copy_forward_hooks(mod, result)
     return result
 
 

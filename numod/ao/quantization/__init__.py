@@ -183,6 +183,7 @@ from .measure import (
 )
 from .quant_api import (
     Int4WeightOnlyConfig,
+    Int8DynamicActivationInt4WeightConfig,
     Int8DynamicActivationInt8WeightConfig,
     Int8WeightOnlyConfig,
     quantize_,
@@ -233,6 +234,7 @@ __all__ = [
     "QuantType", "get_combined_dict", "get_default_custom_config_dict", "no_observer_set",
     "DeQuantStub", "FakeQuantize", "FakeQuantizeBase", "FixedQParamsFakeQuantize", "FixedQParamsObserver",
     "FusedMovingAvgObsFakeQuantize", "HistogramObserver", "Int4WeightOnlyConfig",
+    "Int8DynamicActivationInt4WeightConfig",
     "Int8DynamicActivationInt8WeightConfig", "Int8WeightOnlyConfig", "MinMaxObserver", "MovingAverageMinMaxObserver",
     "MovingAveragePerChannelMinMaxObserver", "NoopObserver", "ObserverBase", "PartialWrapper",
     "PerChannelMinMaxObserver", "PlaceholderObserver", "QConfig", "QConfigMapping", "QuantStub", "QuantWrapper",

@@ -9,7 +9,7 @@ from typing import Any
 
 from ... import nn
 from ...nn.module import Module
-from ...nn.utils.computed import computes_parameter, make_plain
+from ...nn.utils.computed import computes_parameter, copy_forward_hooks, copy_pre_hooks, make_plain
 from ...nn.utils.parametrize import type_before_parametrizations as kind_of
 from ...nn.utils.fusion import fuse_conv_bn_eval, fuse_linear_bn_eval
 from ..nn import intrinsic as nni
@@ -131,12 +131,11 @@ def fuse_known_modules(mod_list: list, is_qat: bool, additional_fuser_method_map
     make_plain_to_fuse(mod_list, is_qat)
     fused = get_fuser_method(tuple(map(kind_of, mod_list)), additional_fuser_method_mapping)(is_qat, *mod_list)
     first, last = mod_list[0], mod_list[-1]
+    copy_pre_hooks(first, fused)
     for number, hook in list(first._forward_pre_hooks.items()):
         if not computes_parameter(hook):
-            fused.register_forward_pre_hook(hook)
             del first._forward_pre_hooks[number]
-    for hook in last._forward_hooks.values():
-        fused.register_forward_hook(hook)
+    copy_forward_hooks(last, fused)
     last._forward_hooks.clear()
     return [fused, *(nn.Identity().train(first.training) for _ in mod_list[1:])]
 

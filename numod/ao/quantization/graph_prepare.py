@@ -98,7 +98,7 @@ def _fuse(model: Module, graph: CallGraph, is_qat: bool, backend: BackendConfig 
 def replace_layer(model: Module, path: str, layer: Module) -> None:
     former = model.get_submodule(path)
     unwatch(former)
-    replace_modules(model, {former: layer.train(former.training)}, is_leaf)
+    replace_modules(model, [(former, layer.train(former.training))], is_leaf)
 
 
 def fused_graph(

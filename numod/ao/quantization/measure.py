@@ -142,22 +142,24 @@ def _fastest_of(models: list[Module], args: tuple, kwargs: dict, run: Callable[[
     """The first model, or one that takes less time for a call in evaluation mode."""
     best = models[0]
     with in_evaluation(*models), no_grad():
-        calls = {model: functools.partial(model if run is None else run(model), *args, **kwargs) for model in models}
-        for model in models[1:]:
-            best = model if is_faster(calls[model], calls[best]) else best
+        calls = [functools.partial(model if run is None else run(model), *args, **kwargs) for model in models]
+        best_call = calls[0]
+        for model, call in zip(models[1:], calls[1:]):
+            if is_faster(call, best_call):
+                best, best_call = model, call
     return best
 
 
 @contextmanager
 def in_evaluation(*models: Module) -> Iterator[None]:
     """Context in which models are in evaluation mode: calls do not change running statistics."""
-    modes = {module: module.training for model in models for module in model.modules()}
+    modes = [(module, module.training) for model in models for module in model.modules()]
     try:
         for model in models:
             model.eval()
         yield
     finally:
-        for module, training in modes.items():
+        for module, training in modes:
             module.training = training
 
 
@@ -178,12 +180,12 @@ def _without_observers(layer: Module) -> Module:
 
 def shared_copy(model: Module) -> Module:
     """A model of new modules with the same parameters, buffers and hooks."""
-    copies: dict[Module, Module] = {}
+    copies: dict[int, Module] = {}  # by id: a class may define `__eq__`
 
     def copied(module: Module | None) -> Module | None:
-        if module is not None and module not in copies:
-            copies[module] = shallow_copy(module, {name: copied(child) for name, child in module._modules.items()})
-        return copies.get(module)
+        if module is not None and id(module) not in copies:
+            copies[id(module)] = shallow_copy(module, {name: copied(child) for name, child in module._modules.items()})
+        return copies.get(id(module))
 
     return copied(model)
 

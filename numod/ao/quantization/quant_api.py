@@ -6,20 +6,39 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from ...errors import warn_caller
+from ... import dtypes
 from ...autograd import no_grad
 from ...core import Tensor
 from ...nn.attention import NonDynamicallyQuantizableLinear
 from ...nn.linear import Linear
 from ...nn.module import Module
 from ...nn.parameter import is_lazy
-from ..nn.quantized.weight_only import DynamicActivationLinear, WeightOnlyLinear
+from ..nn.quantized.weight_only import DynamicActivationInt4Linear, DynamicActivationLinear, WeightOnlyLinear
+from .granularity import MappingType
 from .measure import KEPT, KEPT_MODEL, check_decisions, fastest, in_evaluation, seconds, shared_copy
-from .qat import FakeQuantizeConfigBase
+from .qat import FakeQuantizeConfigBase, IntxFakeQuantizeConfig
 from .utils import replace_modules, with_hooks
 
 
+class _OfGroups:
+    """Base of configs with a scale for each group of columns, or for each row (None)."""
+
+    group_size: int | None
+    even: ClassVar[bool] = False  # two columns share a byte
+
+    def __post_init__(self) -> None:
+        size = self.group_size
+        if size is None:
+            return
+        if not isinstance(size, int) or isinstance(size, bool):
+            raise TypeError(f"{type(self).__name__}: group_size must be int, not {type(size).__name__}")
+        if size <= 0 or (self.even and size % 2):
+            raise ValueError(f"{type(self).__name__}: group_size must be positive{' and even' * self.even}, got {size}")
+
+
 @dataclass(frozen=True)
-class Int8WeightOnlyConfig:
+class Int8WeightOnlyConfig(_OfGroups):
     """int8 weights with a scale for each row (or group of columns); activations stay floats."""
 
     group_size: int | None = None
@@ -30,10 +49,11 @@ class Int8WeightOnlyConfig:
 
 
 @dataclass(frozen=True)
-class Int4WeightOnlyConfig:
+class Int4WeightOnlyConfig(_OfGroups):
     """4-bit weights with a scale and a zero point for each group of columns; activations stay floats."""
 
-    group_size: int = 128
+    group_size: int | None = 128
+    even: ClassVar[bool] = True
 
     def layer(self, mod: Linear) -> Module:
         """The layer that replaces a float one."""
@@ -47,6 +67,45 @@ class _Rows(FakeQuantizeConfigBase):
         x = x.detach()
         scale = (x.abs().amax(-1, True) / 127).clamp_min(1e-12)
         return (x / scale).round().clamp(-127, 127) * scale
+
+
+_ROWS_OF_8_BITS = {
+    kind: IntxFakeQuantizeConfig(dtypes.int8, "per_token", kind)
+    for kind in (MappingType.ASYMMETRIC, MappingType.SYMMETRIC)
+}
+
+
+@dataclass(frozen=True)
+class Int8DynamicActivationInt4WeightConfig(_OfGroups):
+    """4-bit weights with a scale for each group of columns; each row of activations is rounded to 8 bits at the call.
+
+    `mapping_type` is that of weights, `act_mapping_type` that of activations: with zero in the middle (SYMMETRIC), or a
+    zero point for each group or row (ASYMMETRIC).
+    """
+
+    group_size: int | None = 32
+    mapping_type: MappingType = MappingType.SYMMETRIC
+    act_mapping_type: MappingType = MappingType.ASYMMETRIC
+    even: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("mapping_type", "act_mapping_type"):
+            if getattr(self, name) not in _ROWS_OF_8_BITS:
+                raise ValueError(
+                    f"{type(self).__name__}: {name} must be MappingType.SYMMETRIC or MappingType.ASYMMETRIC, got "
+                    f"{getattr(self, name)}"
+                )
+
+    @property
+    def activation_rounding(self) -> FakeQuantizeConfigBase:
+        """What rounds rows of activations, also in training."""
+        return _ROWS_OF_8_BITS[self.act_mapping_type]
+
+    def layer(self, mod: Linear) -> Module:
+        """The layer that replaces a float one."""
+        is_symmetric = self.mapping_type is MappingType.SYMMETRIC
+        return DynamicActivationInt4Linear(mod, self.group_size, is_symmetric, self.activation_rounding)
 
 
 @dataclass(frozen=True)
@@ -66,6 +125,8 @@ CANDIDATES = (Int8DynamicActivationInt8WeightConfig(), Int8WeightOnlyConfig())
 def is_linear(module: Module, fqn: str) -> bool:
     """The default filter: Linear and its subclasses that compute the same, also with a parametrized weight."""
     if not isinstance(module, Linear) or isinstance(module, NonDynamicallyQuantizableLinear):
+        return False
+    if not (module.in_features and module.out_features):
         return False
     return type(module).forward is Linear.forward and not is_lazy(module._parameters.get("weight"))
 
@@ -102,14 +163,26 @@ def quantize_(
         raise ValueError("quantize_(): an FqnToConfig chooses the layers itself; leave filter_fn out")
     if device is not None:
         model.to(device)
-    layers = {}
+    layers = []
     for path, module in list(model.named_modules()):
         chosen = _config_for(config, module, path, filter_fn)
-        if chosen is not None:
-            layers[module] = with_hooks(_layer(chosen, module, path), module)
+        if chosen is not None and _fits(chosen, module, path):
+            layers.append((module, with_hooks(_layer(chosen, module, path), module)))
             _check_path(path)
     replace_modules(model, layers)
     return None
+
+
+def _fits(config: Any, module: Module, path: str) -> bool:
+    """Whether the groups of a config divide a layer's input features. As in torchao, other layers stay floats."""
+    size = getattr(getattr(config, "base_config", None) or config, "group_size", None)
+    if size is None or not isinstance(module, Linear) or module.in_features % size == 0:
+        return True
+    warn_caller(
+        f"quantize_(): {path or 'the model'} stays a float layer: group_size {size} does not divide its "
+        f"{module.in_features} input features"
+    )
+    return False
 
 
 def _layer(config: Any, module: Module, path: str) -> Module:
@@ -175,7 +248,7 @@ def _quantize_by_time(
 
 def _replace(model: Module, layers: dict[str, Module]) -> None:
     """Replace layers by path, also at the other paths of shared ones."""
-    replace_modules(model, {model.get_submodule(path): layer for path, layer in layers.items()})
+    replace_modules(model, [(model.get_submodule(path), layer) for path, layer in layers.items()])
 
 
 def _repeat(model: Module, decisions: dict[str, str]) -> dict[str, str]:

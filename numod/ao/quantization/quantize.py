@@ -121,7 +121,7 @@ def _add_observers(module: Module, kinds: set, non_leaf: Iterable, custom: dict)
             _observe(child, DEFAULT_MODULE_TO_ACT_POST_PROCESS[kind_of(child)])
         elif getattr(child, "qconfig", None) is not None and kind_of(child) in custom:
             observed_child = custom[kind_of(child)].from_float(child)
-            replace_modules(module, {child: observed_child})
+            replace_modules(module, [(child, observed_child)])
             if not isinstance(observed_child, no_observer_set()):
                 _observe(observed_child)
         else:
@@ -264,20 +264,23 @@ def _convert(
     precomputed: bool,
     measurement: Measurement | None = None,
     above: str = "",
-    layers: dict[Module, Module] | None = None,
+    layers: dict[int, tuple[Module, Module]] | None = None,
 ) -> None:
-    """Replace the layers below a module. `layers`: by float layer, so that a layer at two places stays shared."""
+    """Replace the layers below a module.
+
+    `layers`: by id, the float layer and what replaces it, so that a layer at two places stays shared.
+    """
     layers = {} if layers is None else layers
     for name, child in module._modules.items():
-        if child is not None and child not in layers:
+        if child is not None and id(child) not in layers:
             path = above + name
             if not isinstance(child, Fused) and kind_of(child) not in custom:
                 _convert(child, mapping, custom, precomputed, measurement, f"{path}.", layers)
             layer = swap_module(child, mapping, custom, precomputed)
             if measurement is not None and layer is not child and isinstance(layer, MEASURED):
                 layer = measurement.choose(path, child, layer)
-            layers[child] = layer
-        module._modules[name] = layers.get(child)
+            layers[id(child)] = child, layer
+        module._modules[name] = None if child is None else layers[id(child)][1]
 
 
 def swap_module(

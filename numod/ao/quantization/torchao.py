@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ...core import Tensor
 from ...errors import name_only
+from ...nn.embedding import Embedding
 from ...nn.module import Module
 from ..ns.metrics import compute_sqnr
 from .granularity import (
@@ -27,6 +29,7 @@ from .granularity import (
 from . import qat  # noqa: F401  `torchao.quantization.qat`
 from .quant_api import (
     Int4WeightOnlyConfig,
+    Int8DynamicActivationInt4WeightConfig,
     Int8DynamicActivationInt8WeightConfig,
     Int8WeightOnlyConfig,
     is_linear,
@@ -38,10 +41,11 @@ __path__: list[str] = []  # `torchao.quantization` is below `torchao`, and both 
 __version__ = "0.14.0"  # whose names these are
 __all__ = [
     "AOPerModuleConfig", "AffineQuantizedObserverBase", "FqnToConfig", "Granularity", "Int4WeightOnlyConfig",
-    "Int8DynamicActivationInt8WeightConfig", "Int8WeightOnlyConfig", "MappingType", "ModuleFqnToConfig", "PerAxis",
-    "PerBlock", "PerGroup", "PerRow", "PerTensor", "PerToken", "QATConfig", "TorchAODType", "ZeroPointDomain",
-    "compute_error", "get_block_size", "int4_weight_only", "int8_dynamic_activation_int8_weight", "int8_weight_only",
-    "quantize_",
+    "Int8DynamicActivationInt4WeightConfig", "Int8DynamicActivationInt8WeightConfig", "Int8WeightOnlyConfig",
+    "MappingType", "ModuleFqnToConfig", "PerAxis", "PerBlock", "PerGroup", "PerRow", "PerTensor", "PerToken",
+    "QATConfig", "TorchAODType", "ZeroPointDomain", "compute_error", "get_block_size", "get_model_size_in_bytes",
+    "int4_weight_only", "int8_dynamic_activation_int4_weight", "int8_dynamic_activation_int8_weight",
+    "int8_weight_only", "quantize_",
 ]  # fmt: skip
 
 _REPLACED = {
@@ -53,7 +57,8 @@ _REPLACED = {
     ),
     **dict.fromkeys(
         "IntxWeightOnlyConfig Int8DynamicActivationIntxWeightConfig".split(),
-        "weights have 8 or 4 bits: use Int8WeightOnlyConfig or Int4WeightOnlyConfig",
+        "weights have 8 or 4 bits: use Int8WeightOnlyConfig, Int4WeightOnlyConfig or "
+        "Int8DynamicActivationInt4WeightConfig",
     ),
     "Int8StaticActivationInt8WeightConfig": "fixed activation scales are those of ao.quantization.prepare and convert",
 }
@@ -65,6 +70,31 @@ def compute_error(x: Tensor, y: Tensor) -> Tensor:
     return compute_sqnr(x, y)
 
 
+def get_model_size_in_bytes(model: Module, ignore_embeddings: bool = False) -> int:
+    """The bytes of what a model's state dict has, also of quantized weights; of shared ones once.
+
+    Example:
+
+        >>> from numod.ao.quantization.torchao import get_model_size_in_bytes
+        >>> get_model_size_in_bytes(torch.nn.Linear(3, 2))
+        32
+    """
+    tables = [path for path, module in model.named_modules() if ignore_embeddings and isinstance(module, Embedding)]
+    prefixes = tuple([f"{path}." for path in tables])
+    state = model.state_dict(keep_vars=True)
+    memories = list(_memories(value for key, value in state.items() if not key.startswith(prefixes)))
+    return sum(memory.nbytes for memory in {id(memory): memory for memory in memories}.values())
+
+
+def _memories(values: Iterable[Any]) -> Iterator[Tensor]:
+    """The plain tensors whose memory the values of a state dict are."""
+    for value in values:
+        if isinstance(value, tuple):
+            yield from _memories(value)
+        elif isinstance(value, Tensor):
+            yield value._memory if value.is_quantized else value
+
+
 def int8_weight_only(group_size: int | None = None, **settings: Any) -> Int8WeightOnlyConfig:
     """torchao's older name of `Int8WeightOnlyConfig`."""
     return Int8WeightOnlyConfig(group_size)
@@ -73,6 +103,11 @@ def int8_weight_only(group_size: int | None = None, **settings: Any) -> Int8Weig
 def int4_weight_only(group_size: int = 128, **settings: Any) -> Int4WeightOnlyConfig:
     """torchao's older name of `Int4WeightOnlyConfig`."""
     return Int4WeightOnlyConfig(group_size)
+
+
+def int8_dynamic_activation_int4_weight(group_size: int = 32, **settings: Any) -> Int8DynamicActivationInt4WeightConfig:
+    """torchao's older name of `Int8DynamicActivationInt4WeightConfig`."""
+    return Int8DynamicActivationInt4WeightConfig(group_size)
 
 
 def int8_dynamic_activation_int8_weight(**settings: Any) -> Int8DynamicActivationInt8WeightConfig:

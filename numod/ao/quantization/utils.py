@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from enum import IntEnum
 from inspect import signature
 from typing import Any
@@ -12,7 +12,7 @@ from ...core import Tensor
 from ...core.quantized import per_channel_affine, per_channel_symmetric, per_tensor_affine, qscheme
 from ...nn.module import Module
 from ...nn.utils import parametrize
-from ...nn.utils.computed import computes_parameter
+from ...nn.utils.computed import copy_forward_hooks, copy_pre_hooks
 from .observer import PER_CHANNEL, PER_TENSOR, PlaceholderObserver, UniformQuantizationObserverBase
 
 __all__ = [
@@ -252,28 +252,31 @@ def get_fqn_to_example_inputs(model: Module, example_inputs: tuple) -> dict[str,
 
 
 def replace_modules(
-    model: Module, layers: Mapping[Module, Module], is_closed: Callable[[Module], bool] = lambda module: False
+    model: Module,
+    layers: Sequence[tuple[Module, Module]],
+    is_closed: Callable[[Module], bool] = lambda module: False,
 ) -> None:
-    """Put layers in the place of modules at all paths that these have below the model, except inside closed modules."""
+    """Replace modules at all paths that these have below the model, except inside closed modules.
+
+    `layers`: pairs of a module and the one that replaces it. Modules are compared by identity: a class may define
+    `__eq__`.
+    """
+    by_id = {id(module): layer for module, layer in layers}
     seen, parents = set(), [model]
     while parents:
         parent = parents.pop()
-        seen.add(parent)
+        seen.add(id(parent))
         parents += [
-            child for child in parent._modules.values() if not (child is None or child in seen or is_closed(child))
+            child for child in parent._modules.values() if not (child is None or id(child) in seen or is_closed(child))
         ]
         for name, child in parent._modules.items():
-            parent._modules[name] = layers.get(child, child)
+            parent._modules[name] = by_id.get(id(child), child)
 
 
 def with_hooks(layer: Module, replaced: Module, without: tuple = ()) -> Module:
     """The layer, with the hooks of the one that it replaces but some, and those that compute parameters."""
     if layer is replaced:
         return layer
-    for hook in replaced._forward_pre_hooks.values():
-        if hook not in without and not computes_parameter(hook):
-            layer.register_forward_pre_hook(hook)
-    for hook in replaced._forward_hooks.values():
-        if hook not in without:
-            layer.register_forward_hook(hook)
+    copy_pre_hooks(replaced, layer, without)
+    copy_forward_hooks(replaced, layer, without)
     return layer

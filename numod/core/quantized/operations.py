@@ -11,7 +11,6 @@ from dataclasses import replace
 from math import prod
 from typing import Any
 
-import numpy as np
 
 from ... import dtypes
 from ...errors import normalize_dim
@@ -211,21 +210,32 @@ def _moved_channels(name: str, args: tuple, kwargs: dict, quantizer: Quantizer, 
 
 
 def _indexed(quantizer: Quantizer, shape: tuple[int, ...], index: Any) -> Quantizer:
-    """The quantizer of a per-channel tensor's part. An index array follows the channels: its other strides are 0."""
+    """The quantizer of a per-channel tensor's part."""
     parts = index if isinstance(index, tuple) else (index,)
-    if not all(part is None or part is Ellipsis or isinstance(part, (int, slice)) for part in parts):
+    if not all(part is None or part is Ellipsis or _is_basic(part) for part in parts):
         raise RuntimeError(
             f"__getitem__(): a per-channel quantized tensor takes integers and slices, got {index!r}; call "
             "dequantize() first"
         )
-    strides = [8 * (dim == quantizer.axis) for dim in range(len(shape))]
-    channels = np.lib.stride_tricks.as_strided(np.arange(shape[quantizer.axis]), shape, strides)[parts]
-    axes = [dim for dim, stride in enumerate(getattr(channels, "strides", ())) if stride]
-    if not axes:  # one channel
-        scale, zero_point = (vector[int(channels.flat[0])].item() for vector in (quantizer.scale, quantizer.zero_point))
-        return Quantizer(quantizer.dtype, per_tensor_affine, scale, zero_point)
-    selected = channels[tuple([slice(None) if dim == axes[0] else 0 for dim in range(channels.ndim)])].tolist()
-    return replace(quantizer, scale=quantizer.scale[selected], zero_point=quantizer.zero_point[selected], axis=axes[0])
+    parts = _for_each_dim(parts, len(shape))
+    position = [number for number, part in enumerate(parts) if part is not None][quantizer.axis]
+    channels = parts[position]
+    if isinstance(channels, int):
+        scale, zero = quantizer.scale[channels].item(), quantizer.zero_point[channels].item()
+        return Quantizer(quantizer.dtype, per_tensor_affine, scale, int(zero) if zero % 1 == 0 else zero)
+    axis = sum(not isinstance(part, int) for part in parts[:position])
+    return replace(quantizer, scale=quantizer.scale[channels], zero_point=quantizer.zero_point[channels], axis=axis)
+
+
+def _is_basic(part: Any) -> bool:
+    return isinstance(part, slice) or (isinstance(part, int) and not isinstance(part, bool))
+
+
+def _for_each_dim(parts: tuple, ndim: int) -> tuple:
+    """An index with a part for each dimension, and None for new ones, without an Ellipsis."""
+    missing = (slice(None),) * (ndim - sum(map(_is_basic, parts)))
+    where = next((number for number, part in enumerate(parts) if part is Ellipsis), len(parts))
+    return (*parts[:where], *missing, *parts[where + 1 :])
 
 
 def _squeezed(quantizer: Quantizer, shape: tuple[int, ...], dims: tuple) -> Quantizer:

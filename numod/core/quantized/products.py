@@ -125,7 +125,8 @@ def parts_of(weight: QuantizedTensor) -> WeightParts:
 def uses_integers(x: QuantizedTensor, weight: QuantizedTensor, axis: int = 0) -> bool:
     """Whether the int8 product takes these. `axis`: the dimension of a weight's output channels."""
     return (
-        weight._quantizer.dtype is dtypes.qint8
+        0 not in weight._layout.shape
+        and weight._quantizer.dtype is dtypes.qint8
         and x._quantizer.dtype is not dtypes.qint32
         and weight._quantizer.is_symmetric
         and (not weight._quantizer.scheme.is_per_channel or weight._quantizer.axis == axis)
@@ -167,7 +168,8 @@ def quantized_linear(
 
 def dynamic_linear(x: Tensor, weight: QuantizedTensor, bias: Tensor | None = None, reduce_range: bool = True) -> Tensor:
     """x @ weight.T + bias in float32, (…, in) -> (…, out): x is quantized with the scale of its own range."""
-    if not (weight._quantizer.dtype is dtypes.qint8 and weight._quantizer.is_symmetric and x.numel() and x.shape[-1]):
+    is_empty = 0 in weight._layout.shape or not x.numel()
+    if is_empty or not (weight._quantizer.dtype is dtypes.qint8 and weight._quantizer.is_symmetric):
         values = x.matmul(weight.dequantize().t())
         return values if bias is None else values + bias
     parts, last = parts_of(weight), 127 if reduce_range else 255

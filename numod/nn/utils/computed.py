@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...core import Tensor
+from ..hooks import KINDS
 from ..module import Module
 from ..parameter import Parameter
 from .prune_methods import BasePruningMethod
@@ -57,9 +58,25 @@ def plain(module: Module) -> tuple[Module, dict[str, Tensor]]:
     return result, make_plain(result)
 
 
+def copy_pre_hooks(source: Module, target: Module, without: tuple = ()) -> None:
+    """Register a module's forward pre-hooks for another one, but some, and those that compute parameters."""
+    with_kwargs = source._forward_pre_hooks_with_kwargs
+    for number, hook in source._forward_pre_hooks.items():
+        if hook not in without and not computes_parameter(hook):
+            target.register_forward_pre_hook(hook, with_kwargs=number in with_kwargs)
+
+
+def copy_forward_hooks(source: Module, target: Module, without: tuple = ()) -> None:
+    """Register a module's forward hooks for another one, but some."""
+    with_kwargs, always = source._forward_hooks_with_kwargs, source._forward_hooks_always_called
+    for number, hook in source._forward_hooks.items():
+        if hook not in without:
+            target.register_forward_hook(hook, with_kwargs=number in with_kwargs, always_call=number in always)
+
+
 def shallow_copy(module: Module, modules: dict[str, Module | None]) -> Module:
     """A module with the same state and other submodules. Its hooks can be changed, and its registered names."""
     result = object.__new__(type(module))
-    hooks = {name: type(value)(value) for name, value in module.__dict__.items() if "_hooks" in name}
+    hooks = {name: type(value)(value) for name, value in module.__dict__.items() if name in KINDS}
     result.__setstate__({**module.__dict__, **hooks, "_modules": modules})
     return result

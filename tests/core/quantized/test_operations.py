@@ -52,6 +52,25 @@ def test_parts_of_per_channel_tensors(index, axis):
     np.testing.assert_allclose(part.dequantize().numpy(), expected.numpy(), rtol=1e-6)
 
 
+def test_parts_without_elements():
+    q = per_channel()
+    for index in ((slice(None), slice(0)), (..., slice(9, None)), slice(0), (0, slice(0)), (slice(0), 1)):
+        part, expected = q[index], q.dequantize()[index]
+        assert part.shape == expected.shape == part.dequantize().shape
+    assert q.narrow(0, 0, 0).shape == (0, *q.shape[1:])
+
+
+def test_a_row_of_a_table_with_float_zero_points(tmp_path):
+    table = numod.quantize_per_channel(
+        numod.ones(2, 3), numod.tensor([0.5, 0.5]), numod.tensor([3.0, 3.25]), 0, numod.quint8
+    )
+    assert type(table[0].q_zero_point()) is int and numod.equal(table[1].dequantize(), table.dequantize()[1])
+    numod.save(table[0], tmp_path / "row.pt")
+    assert numod.equal(numod.load(tmp_path / "row.pt"), table[0])
+    with pytest.raises(RuntimeError, match="the zero point of a quantized tensor must be an integer, got 3.25"):
+        numod.save(table[1], tmp_path / "row.pt")
+
+
 def test_shapes_of_per_channel_tensors():
     q = per_channel()
     assert q.unsqueeze(0).q_per_channel_axis() == 2 and q.unsqueeze(-1).q_per_channel_axis() == 1

@@ -183,6 +183,25 @@ def test_recurrent_layers_of_a_dynamic_batch(kind):
         torch.testing.assert_close(program(x)[0], layer(x)[0], rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.filterwarnings("ignore:Initializing zero-element tensors", "ignore:must run observer before")
+@pytest.mark.parametrize("sizes", [(0, 3), (3, 0), (0, 0)])
+@pytest.mark.parametrize("static", [False, True])
+def test_layers_without_inputs_or_outputs(sizes, static):
+    inputs, outputs = sizes
+    model = nn.Sequential(nn.Linear(inputs, outputs))
+    with torch.no_grad():
+        model[0].bias.copy_(torch.ones(outputs)) if outputs else None
+    weight = torch.quantize_per_tensor(model[0].weight.detach(), 0.5, 0, torch.qint8)
+    if static:
+        layer = nnq.Linear(inputs, outputs)
+        layer.set_weight_bias(weight, model[0].bias.detach())
+        quantized = nn.Sequential(nnq.Quantize(0.5, 0, torch.quint8), layer, nnq.DeQuantize())
+    else:
+        quantized = quantization.quantize_dynamic(model)
+    for rows in (0, 2):
+        assert torch.equal(quantized(torch.zeros(rows, inputs)), torch.ones(rows, outputs))
+
+
 @pytest.mark.parametrize("kind", ["Linear", "Conv1d", "Conv2d", "ConvTranspose2d"])
 def test_a_bias_counts_where_a_step_of_the_sums_is_many_of_the_result(kind):
     layer = getattr(nnq, kind)(4, 3) if kind == "Linear" else getattr(nnq, kind)(4, 3, 2)

@@ -32,6 +32,8 @@ class _Packed(Module):
                 "by their paths"
             )
         self.in_features, self.out_features = mod.in_features, mod.out_features
+        if not mod.in_features or not mod.out_features:
+            raise ValueError(f"the layer has no weights to quantize: Linear({mod.in_features}, {mod.out_features})")
         self.training = mod.training
         bias = mod.bias
         self.register_parameter("bias", bias if bias is None or type(bias) is Parameter else Parameter(bias.detach()))
@@ -57,15 +59,17 @@ class WeightOnlyLinear(_Packed):
     scale: Tensor
     zero_point: Tensor
 
-    def __init__(self, mod: Module, bits: int = 8, group_size: int | None = None) -> None:
+    def __init__(self, mod: Module, bits: int = 8, group_size: int | None = None, symmetric: bool = False) -> None:
         mod = plain(mod)[0]
         super().__init__(mod)
-        self.bits, self.group_size = bits, group_size or mod.in_features
+        self.bits, self.group_size = bits, mod.in_features if group_size is None else group_size
         if self.in_features % self.group_size or (bits == 4 and self.group_size % 2):
             raise ValueError(
                 f"group_size {self.group_size} must be even and divide the {self.in_features} input features"
             )
-        packed, scale, zero_point = (_four_bits if bits == 4 else _eight_bits)(mod.weight.detach(), self.group_size)
+        weight = mod.weight.detach()
+        parts = _four_bits(weight, self.group_size, symmetric) if bits == 4 else _eight_bits(weight, self.group_size)
+        packed, scale, zero_point = parts
         self.register_buffer("packed", packed)
         self.register_buffer("scale", scale)
         self.register_buffer("zero_point", zero_point)
@@ -97,15 +101,33 @@ def _eight_bits(weight: Tensor, group: int) -> tuple[Tensor, Tensor, Tensor]:
     return integers.reshape(weight.shape), scale.reshape(shape), scale.new_zeros(shape)
 
 
-def _four_bits(weight: Tensor, group: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Two 4-bit numbers in a byte, each group of columns with its own range."""
+def _four_bits(weight: Tensor, group: int, symmetric: bool) -> tuple[Tensor, Tensor, Tensor]:
+    """Two 4-bit numbers in a byte, each group of columns with its own range. `symmetric`: with the middle at 0."""
     groups = weight.reshape(weight.shape[0], -1, group)
     low, high = groups.amin(2).clamp_max(0), groups.amax(2).clamp_min(0)
+    if symmetric:
+        high = high.maximum(-low)
+        low = -high
     scale = ((high - low) / 15).clamp_min(1e-12)
-    zero_point = (-low / scale).round()
+    zero_point = (-low / scale).round() if not symmetric else scale.new_full(scale.shape, 8.0)
     values = ((groups / scale[..., None]).round() + zero_point[..., None]).clamp(0, 15).to(dtypes.uint8)
     packed = values[..., : group // 2] | values[..., group // 2 :] << 4
     return packed.reshape(weight.shape[0], -1), scale, zero_point
+
+
+class DynamicActivationInt4Linear(WeightOnlyLinear):
+    """x @ w.T + bias for a packed w of 4 bits; each row of x is rounded to 8 bits before.
+
+    `rounding`: its `round(x)` gives the rounded rows.
+    """
+
+    def __init__(self, mod: Module, group_size: int | None, symmetric: bool, rounding: Any) -> None:
+        super().__init__(mod, 4, group_size, symmetric)
+        self.rounding = rounding
+
+    def forward(self, input: Tensor) -> Tensor:
+        expect_floats(input, self.in_features, self)
+        return super().forward(self.rounding.round(input).to(input.dtype))
 
 
 class DynamicActivationLinear(_Packed):
