@@ -106,12 +106,13 @@ def making_lasting_objects() -> Iterator[None]:
         yield
         return
     gc.collect(1)  # the program's young garbage, which would become old
-    gc.disable()
     try:
+        gc.disable()
         yield
     finally:
-        gc.freeze()
-        gc.unfreeze()
+        if not gc.get_freeze_count():  # another thread may have frozen objects meanwhile
+            gc.freeze()
+            gc.unfreeze()
         gc.enable()
 
 

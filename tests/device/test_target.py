@@ -94,3 +94,10 @@ def test_a_collector_that_the_program_has_set_is_left_alone(frozen: bool) -> Non
     finally:
         gc.unfreeze()
         gc.enable()
+
+
+@pytest.mark.usefixtures("unfrozen")
+def test_objects_that_another_thread_freezes_meanwhile_stay_frozen() -> None:
+    with target.making_lasting_objects():
+        gc.freeze()
+    assert gc.get_freeze_count() and gc.isenabled()
