@@ -150,7 +150,8 @@ def complete(kernel: Kernel) -> None:
         if kernel.finish is not None:
             with _timed(kernel), signals.locked(unforked), progress.compiling(kernel.name, again=True):
                 kernel.launch = kernel.finish()
-            _note(kernel)
+            if kernel.finish is not None:  # a signal's handler may have completed it meanwhile
+                _note(kernel)
 
 
 def complete_all() -> None:

@@ -211,6 +211,28 @@ def test_a_handler_that_needs_the_kernel_that_is_built(monkeypatch: pytest.Monke
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="needs POSIX signals")
+def test_a_handler_that_launches_the_kernel_that_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NUMOD_CACHE_DIR", "")
+    with build.ahead():
+        kernel = build.build(cpu, "amid", AMID.format(80_000), "float64[], float64[]")
+    outs, finish, compiled = np.empty((2, 1)), kernel.finish, build.statistics.compiled
+
+    def interrupted() -> Callable:
+        kernel.finish = finish
+        signal.raise_signal(signal.SIGUSR1)
+        signals.deliver()
+        return finish()
+
+    kernel.finish = interrupted
+    before = signal.signal(signal.SIGUSR1, lambda number, frame: kernel.launch(np.array([1.0]), outs[0]))
+    try:
+        kernel.launch(np.array([2.0]), outs[1])
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert outs.tolist() == [[80_001.0], [80_002.0]] and build.statistics.compiled == compiled + 1
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="needs POSIX signals")
 def test_a_handler_that_switches_garbage_collection_off_and_on(monkeypatch: pytest.MonkeyPatch) -> None:
     try:
         build_with_handler(monkeypatch, 70_001, 5, gc.disable)
