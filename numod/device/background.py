@@ -21,6 +21,7 @@ from . import phases, progress, room
 from .target import code_generator
 
 _POLL = 0.05  # seconds
+_THREAD = "numod compiler"  # the name of the threads
 _ahead: list[Queue] = []  # queues of kernels that are compiled ahead, which have tasks left
 _ahead_threads: list[threading.Thread] = []  # threads that work on them
 UNLOCKED = "LLVMPY_RunNewModulePassManager", "LLVMPY_TargetMachineEmitToMemory"
@@ -109,7 +110,7 @@ class Queue:
         if len(self.waiting) < tasks or len(self.threads) >= most:
             return
         target = _work_on_all if self.ahead else self._work_apart
-        thread = threading.Thread(target=target, name="numod compiler", daemon=True)
+        thread = threading.Thread(target=target, name=_THREAD, daemon=True)
         with suppress(RuntimeError):  # no more threads, as at the interpreter's exit
             thread.start()
             self.threads.append(thread)
@@ -184,6 +185,13 @@ def leave() -> None:
         thread.join()
 
 
+def _leave_parent() -> None:
+    """Before a fork, wait for the threads, which the child lacks: a handler of a signal may fork amid a kernel."""
+    for thread in threading.enumerate():
+        if thread.name == _THREAD:
+            thread.join()
+
+
 def _enter_child() -> None:
     _ahead.clear()  # the fork waited until all tasks were done
     _ahead_threads.clear()
@@ -191,7 +199,7 @@ def _enter_child() -> None:
 
 atexit.register(leave)
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_enter_child)
+    os.register_at_fork(before=_leave_parent, after_in_child=_enter_child)
 
 
 def copied(module: object) -> object:

@@ -409,12 +409,16 @@ def _prepare() -> None:
 
 
 def _enter_child() -> None:
-    """After a fork: renew the start of symbol names, and the locks of Numba and LLVM, which may be held."""
+    """After a fork: renew the start of symbol names, and the locks of Numba and LLVM, which other threads may hold.
+
+    This thread holds them where a signal's handler forks in the middle of a kernel. The child then goes on with it.
+    """
     from llvmlite.binding import ffi
     from numba.core import compiler_lock
 
-    compiler_lock.global_compiler_lock._lock = threading.RLock()
-    ffi.lib._lock._lock = threading.RLock()
+    for lock in compiler_lock.global_compiler_lock, ffi.lib._lock:
+        if not lock._lock._is_owned():
+            lock._lock = threading.RLock()
     _load_everything()  # a thread of the parent may have been compiling
     compiler.restore()
     _renumber()

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
 
@@ -28,6 +29,23 @@ def plus(x, y):
 def kernel(x, out):
     for i in range(out.size):
         out[i] = plus(x[i], {}.0) if i // 2 < 9 else x[i] % 3.0
+"""
+PARTS = """
+@shared_function
+def first(x):
+    return x + {0}.0
+
+@shared_function
+def second(x):
+    return x * 2.0 if x < 9.0 else x * {0}.0
+
+@shared_function
+def third(x):
+    return -x if x < {0}.0 else x
+
+def kernel(x, out):
+    for i in range(out.size):
+        out[i] = first(x[i]) + second(x[i]) - third(x[i]) - x[i]
 """
 KERNEL = "def kernel(x, out):\n    for i in range(out.size):\n        out[i] = {name}(x[i]) + {more}\n"
 
@@ -155,7 +173,9 @@ def test_a_first_call_deep_in_a_recursion_does_not_spoil_numba(tmp_path) -> None
     assert finished.stdout.strip() == "6.0", finished.stderr
 
 
-def build_with_handler(monkeypatch: pytest.MonkeyPatch, factor: int, at: int, handler: Callable[[], None]) -> list:
+def build_with_handler(
+    monkeypatch: pytest.MonkeyPatch, factor: int, at: int, handler: Callable[[], None], text: str = AMID
+) -> list:
     """Build a kernel, at one of the checkpoints of which a signal comes; returns what it makes of 1 and 2."""
     passed, deliver = [], signals.deliver
 
@@ -170,7 +190,7 @@ def build_with_handler(monkeypatch: pytest.MonkeyPatch, factor: int, at: int, ha
     try:
         with monkeypatch.context() as patch:
             patch.setattr(signals, "deliver", delivering)
-            kernel = build.build(cpu, "amid", AMID.format(factor), "float64[], float64[]")
+            kernel = build.build(cpu, "amid", text.format(factor), "float64[], float64[]")
     finally:
         signal.signal(signal.SIGUSR1, before)
     assert sum(passed) >= at and signals.around is nullcontext
@@ -230,6 +250,27 @@ def test_a_handler_that_launches_the_kernel_that_is_waited_for(monkeypatch: pyte
     finally:
         signal.signal(signal.SIGUSR1, before)
     assert outs.tolist() == [[80_001.0], [80_002.0]] and build.statistics.compiled == compiled + 1
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
+@pytest.mark.parametrize("at", [5, 40])
+def test_a_child_that_a_handler_forks_goes_on_with_the_kernel(monkeypatch: pytest.MonkeyPatch, at: int) -> None:
+    """Also while background threads, which it does not have, work on a part of the kernel."""
+    children, passed = [], False
+
+    def handler() -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # threads
+            children.append(os.fork())
+        if children == [0]:
+            signal.alarm(120)  # ends a child that hangs
+
+    try:
+        passed = build_with_handler(monkeypatch, 90_000 + at, at, handler, PARTS) == [90_003.0 + at, 90_006.0 + at]
+    finally:
+        if children == [0]:
+            os._exit(not passed)
+    assert passed and os.waitpid(children[0], 0)[1] == 0
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="needs POSIX signals")
