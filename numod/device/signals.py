@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
-# signals whose handlers are likely to raise; SIGINT last, so that it is restored last
+# signals whose handlers are likely to raise; SIGINT last, so that it is deferred first and restored last
 _SIGNALS = [
     getattr(signal, name)
     for name in ("SIGALRM", "SIGHUP", "SIGTERM", "SIGUSR1", "SIGUSR2", "SIGINT")
