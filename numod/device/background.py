@@ -193,8 +193,7 @@ def _leave_parent() -> None:
 
 
 def _enter_child() -> None:
-    _ahead.clear()  # the fork waited until all tasks were done
-    _ahead_threads.clear()
+    _ahead_threads.clear()  # a queue that is left is that of a kernel in the middle of which a handler has forked
 
 
 atexit.register(leave)
