@@ -8,6 +8,7 @@ return the 32-bit sums are in `int8`.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 import numpy as np
@@ -208,6 +209,12 @@ class PackBytes(Op):
 pack_bytes = PackBytes("pack_bytes")
 
 
+@functools.cache
+def packing_of_bytes(product: Op, columns: int, compact: bool) -> Packing:
+    """How a weight of so many rows is packed for a product. Each call of an eager layer asks for it."""
+    return Packing(1, pack_bytes, byte_tiles.packed_format(columns, compact), product)
+
+
 def tile_shape(columns: int, packs_weight: bool) -> byte_tiles.Shape:
     """The tile for a weight of so many rows: the widest if all sizes may change, which those of packed weights do not.
 
@@ -399,9 +406,9 @@ class _Packed:
 
     def packing(self, weight: Layout) -> Packing:
         """How a weight is packed for this op."""
-        return Packing(1, pack_bytes, self.packing_attributes(weight, ()), self)
+        return packing_of_bytes(self, weight.shape[0], self.compact)
 
-    def packing_attributes(self, weight: Layout, attributes: tuple, machine: target.Machine | None = None) -> tuple:
+    def packing_attributes(self, weight: Layout, attributes: tuple, machine: target.Machine) -> tuple:
         """See `Op.packing_attributes`."""
         return byte_tiles.packed_format(weight.shape[0], self.compact, machine)
 

@@ -21,8 +21,8 @@ from ..matmul.int8_linear import (
     float_of_order,
     nearest_integer,
     ordered,
-    pack_bytes,
     packer_of_each_call,
+    packing_of_bytes,
     tile_shape,
     usable_scale,
     zero_point_of,
@@ -143,9 +143,9 @@ class DynamicLayer(Op):
         if self.packed:
             return None
         product = packed_dynamic_lstm if self.has_cell else packed_dynamic_gru
-        return Packing(1, pack_bytes, self.packing_attributes(arguments[1], attributes), product)
+        return packing_of_bytes(product, arguments[1].shape[0], compact=True)
 
-    def packing_attributes(self, weight: Layout, attributes: tuple, machine: target.Machine | None = None) -> tuple:
+    def packing_attributes(self, weight: Layout, attributes: tuple, machine: target.Machine) -> tuple:
         """See `Op.packing_attributes`."""
         return byte_tiles.packed_format(weight.shape[0], compact=True, machine=machine)
 

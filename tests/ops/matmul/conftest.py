@@ -8,11 +8,13 @@ import pytest
 
 from numod.kernel import registers
 from numod.kernel.registers import byte_tiles
+from numod.ops.matmul.int8_linear import packing_of_bytes
 
 
 def _forget() -> None:
     byte_tiles.functions.cache_clear()
     registers.functions.cache_clear()
+    packing_of_bytes.cache_clear()
 
 
 @pytest.fixture

@@ -152,3 +152,12 @@ def test_the_format_of_this_processor_follows_from_its_features():
     machine = target.Machine(target.triple(), target.processor(), target.features())
     for columns, compact in itertools.product((1, 10, 16, 17, 48, 64, 1000), (False, True)):
         assert byte_tiles.packed_format(columns, compact, machine) == byte_tiles.packed_format(columns, compact)
+
+
+def test_a_row_reads_the_packed_weight_of_rows_where_their_words_are_equal():
+    parts = [numod.from_numpy(part)._layout for part in static_inputs("uint8", 3, 40, 20)]
+    row = numod.zeros(1, 40, dtype=numod.uint8)._layout, *parts[1:]
+    rows_packing, row_packing = (int8_linear.byte_linear.prepack(layouts, (0, 0, 255)) for layouts in (parts, row))
+    are_equal = byte_tiles.group() == byte_tiles.group(compact=True)
+    assert (rows_packing.op, rows_packing.attributes) == (row_packing.op, row_packing.attributes) or not are_equal
+    assert row_packing.product is int8_linear.packed_byte_row
