@@ -494,6 +494,10 @@ def test_subclasses_of_linear():
     assert [type(layer).__name__ for layer in model] == ["WeightOnlyLinear", "Other", "LazyLinear"]
 
 
+def per_channel(x):
+    return torch.quantize_per_channel(x, torch.ones(x.shape[1]), torch.zeros(x.shape[1]).long(), 1, torch.quint8)
+
+
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
@@ -513,6 +517,25 @@ def test_subclasses_of_linear():
             RuntimeError,
             "Add operands should have same data type, got numod.quint8 and numod.qint8",
         ),
+        (
+            lambda q, x: nn.quantized.QFunctional().matmul(q, x.T),
+            RuntimeError,
+            "MatMul operands should have same data type. All must be quantized, got numod.quint8, numod.float32",
+        ),
+        (lambda q, x: nn.quantized.QFunctional().cat([x, q]), RuntimeError, "All dtypes must be the same"),
+        (
+            lambda q, x: nn.quantized.Linear(3, 1)(per_channel(x)),
+            RuntimeError,
+            "quantized::linear: expected an input with",
+        ),
+        (
+            lambda q, x: nn.quantized.Conv1d(2, 1, 1)(per_channel(x[None])),
+            RuntimeError,
+            "with one scale, but its scheme",
+        ),
+        (lambda q, x: x.__setitem__(0, q[0]), RuntimeError, "Copying from quantized Tensor to non-quantized Tensor"),
+        (lambda q, x: x.index_put_((torch.tensor([0]),), q[:1]), NotImplementedError, "index_put_.*dequantize"),
+        (lambda q, x: x.masked_fill_(x > 0, q[0, 0]), NotImplementedError, "masked_fill.*dequantize"),
         (lambda q, x: x.copy_(q), RuntimeError, "Copying from quantized Tensor to non-quantized Tensor is not allowed"),
         (
             lambda q, x: torch.quantize_per_tensor(x, 0.1, 0.5, torch.quint8),
@@ -531,6 +554,11 @@ def test_mixed_operands_are_refused(call, error, message):
     x = torch.ones(2, 3)
     with pytest.raises(error, match=message):
         call(torch.quantize_per_tensor(x, 0.1, 0, torch.quint8), x)
+
+
+def test_a_quantized_number_fills_floats():
+    q = torch.quantize_per_tensor(torch.tensor([1.0, 2.0]), 0.5, 1, torch.quint8)
+    assert torch.zeros(2).fill_(q[1]).tolist() == [2.0, 2.0]
 
 
 def test_a_qconfig_is_no_text():

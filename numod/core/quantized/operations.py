@@ -343,14 +343,17 @@ def _same_channels(first: Quantizer, second: Quantizer) -> bool:
     return first.scale.equal(second.scale) and first.zero_point.equal(second.zero_point)
 
 
+_COPY_TO_FLOATS = (
+    "Copying from quantized Tensor to non-quantized Tensor is not allowed, please use dequantize to get a float Tensor "
+    "from a quantized Tensor"
+)
+
+
 def _copy(func: Callable, name: str, args: tuple, kwargs: dict) -> Tensor:
     """copy_: floats are quantized with the target's scale; a quantized source brings its scale with it."""
     target, source = args[:2]
     if not isinstance(target, QuantizedTensor):
-        raise RuntimeError(
-            "Copying from quantized Tensor to non-quantized Tensor is not allowed, please use dequantize to get a "
-            "float Tensor from a quantized Tensor"
-        )
+        raise RuntimeError(_COPY_TO_FLOATS)
     if isinstance(source, QuantizedTensor):
         if source.dtype is not target.dtype:
             raise RuntimeError(f"Quantized copy only works with the same dtype, got {target.dtype} and {source.dtype}")
@@ -390,8 +393,7 @@ def _set_item(func: Callable, name: str, args: tuple, kwargs: dict) -> None:
     """target[index] = value, with the target's scale."""
     target, index, value = args
     if not isinstance(target, QuantizedTensor):
-        func(target, index, _value(value))
-        return
+        raise RuntimeError(_COPY_TO_FLOATS)
     part, integers = target[index], target._integers
     func(integers, index, _assigned(value, part._quantizer, tuple(part.shape)))
     if isinstance(target, PackedTensor):
@@ -401,7 +403,7 @@ def _set_item(func: Callable, name: str, args: tuple, kwargs: dict) -> None:
 def _put(func: Callable, name: str, args: tuple, kwargs: dict) -> QuantizedTensor:
     """index_put: values with the target's scale."""
     target, indices, value, *others = args
-    if target._quantizer.scheme.is_per_channel:
+    if not isinstance(target, QuantizedTensor) or target._quantizer.scheme.is_per_channel:
         refuse(name)
     integers = target._integers
     part = integers[tuple(indices)]
@@ -413,12 +415,16 @@ def _put(func: Callable, name: str, args: tuple, kwargs: dict) -> QuantizedTenso
 
 def _masked_fill(func: Callable, name: str, args: tuple, kwargs: dict) -> QuantizedTensor:
     target, mask, value = args
+    if not isinstance(target, QuantizedTensor):
+        refuse(name)
     filled = target._quantizer.quantize(full(target.shape, float(value)))._integers
     return wrap_integers(target._integers.where(~mask, filled), target._quantizer)
 
 
 def _fill(func: Callable, name: str, args: tuple, kwargs: dict) -> QuantizedTensor:
     target, value = args
+    if not isinstance(target, QuantizedTensor):
+        return func(target, _value(value))
     return _write(target, target._quantizer.quantize(full(target.shape, float(value))))
 
 
