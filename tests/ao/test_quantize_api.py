@@ -230,6 +230,9 @@ def test_rows_of_8_bits_times_weights_of_4():
         torch.testing.assert_close(call(x), expected)
         assert call(x[:0]).shape == (0, 3)
     assert (rows - x).abs().max() > 0
+    x.requires_grad_()
+    model(x).sum().backward()  # past the rounding
+    torch.testing.assert_close(x.grad, weight.sum(0).expand(5, 16))
     torch.testing.assert_close(pickle.loads(pickle.dumps(model))(x), model(x), rtol=0, atol=0)
 
 
