@@ -449,7 +449,7 @@ class Equal(nn.Module):
 
 @pytest.mark.parametrize("recipe", ["weight-only", "dynamic", "static", "graph"])
 def test_equal_modules_are_not_taken_for_one_another(recipe):
-    """As in PyTorch, whose traversals skip the second one: it stays as it is."""
+    """As in PyTorch, the eager recipes skip the second one, which stays as it is; graph mode quantizes both."""
     model, x = nn.Sequential(Equal(), nn.ReLU(), Equal()).eval(), torch.randn(4, 8)
     expected = model(x)
     if recipe == "weight-only":
@@ -465,6 +465,7 @@ def test_equal_modules_are_not_taken_for_one_another(recipe):
         prepared = quantization.quantize_fx.prepare_fx(model, quantization.get_default_qconfig_mapping(), (x,))
         prepared(x)
         model = quantization.quantize_fx.convert_fx(prepared)
+        assert model.get_submodule("0.layer").scale != model.get_submodule("2.layer").scale
     assert (model(x) - expected).abs().max() < 0.05
 
 
