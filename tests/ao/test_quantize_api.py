@@ -263,11 +263,21 @@ from torchao.quantization.qat import QATConfig
 from torchao.quantization.granularity import PerRow
 from torchao.quantization.utils import compute_error
 from torchao.utils import get_model_size_in_bytes
+from torchao.sparsity import apply_fake_sparsity, sparsify_
 assert torchao.quantization.quantize_ is numod.ao.quantize_ and quantize_ is numod.ao.quantize_
 assert torchao.quantization.qat.QATConfig is QATConfig
 assert int8_weight_only() == Int8WeightOnlyConfig()
 x = numod.ones(3)
 assert round(compute_error(x, x * 1.1).item()) == 20
+model = numod.nn.Sequential(numod.nn.Linear(8, 4), numod.nn.ReLU(), numod.nn.Linear(4, 4))
+apply_fake_sparsity(model)
+for layer in model[0], model[2]:
+    assert ((layer.weight.reshape(-1, 4) == 0).sum(1) == 2).all()
+assert get_model_size_in_bytes(model) == 4 * (32 + 4 + 16 + 4)
+try:
+    sparsify_(model, None)
+except NotImplementedError as error:
+    assert '"sparsity": True' in str(error)
 try:
     autoquant(None)
 except NotImplementedError as error:
