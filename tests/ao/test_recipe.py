@@ -311,6 +311,11 @@ def test_float_layers_with_names_of_quantized_parts_get_no_hint(name):
         assert "quantized" not in str(caught.value)
 
 
+def _pruned_norm(layer):
+    nn.utils.weight_norm(layer)
+    return nn.utils.prune.l1_unstructured(layer, "weight_v", amount=0.5)
+
+
 def _pruned(layer):
     return nn.utils.prune.ln_structured(layer, "weight", amount=0.5, n=2, dim=0)
 
@@ -324,6 +329,7 @@ COMPUTED = {
     "pruned bias": _pruned_bias,
     "weight norm": nn.utils.weight_norm,
     "spectral norm": lambda layer: nn.utils.spectral_norm(layer).eval(),
+    "pruned weight norm": _pruned_norm,
     "parametrized": nn.utils.parametrizations.weight_norm,
 }
 
@@ -355,6 +361,19 @@ def test_layers_whose_weights_hooks_compute(kind):
     for quantized in models:
         assert (quantized(x) - expected).abs().max() < 0.1
     assert model(x).equal(expected)
+
+
+@pytest.mark.parametrize("pruned", ["0", "1"])
+def test_masks_of_fused_layers_in_training(pruned):
+    """That of the convolution goes over to the fused layer; that of the batch norm does not fit it."""
+    model, x = nn.Sequential(nn.Conv2d(2, 4, 3), nn.BatchNorm2d(4)).train(), torch.randn(2, 2, 5, 5)
+    nn.utils.prune.l1_unstructured(model.get_submodule(pruned), "weight", amount=0.5)
+    model.qconfig = quantization.get_default_qat_qconfig("onednn")
+    trained = quantization.prepare_qat(quantization.fuse_modules_qat(model, ["0", "1"]))
+    assert hasattr(trained[0], "weight_mask") is (pruned == "0")
+    if pruned == "0":
+        trained(x)
+        assert trained[0].weight_mask.sum() == 36 and (trained[0].weight == 0).sum() == 36
 
 
 @pytest.mark.parametrize("graph", [False, True])
