@@ -43,12 +43,12 @@ _SAME = "detach clone requires_grad_ cpu cuda data __get__.data alias to".split(
 # functions that are computed in float32, with the scale of the input for the result
 _REQUANTIZED = """mean avg_pool1d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool3d
     interpolate upsample grid_sample leaky_relu elu hardtanh relu6 clamp clip clamp_min clamp_max threshold celu
-    hardswish
+    hardswish gelu std
     dropout dropout1d dropout2d dropout3d feature_dropout nan_to_num pad""".split()
 _FIXED = {"sigmoid": (1 / 256, 0), "hardsigmoid": (1 / 256, 0), "tanh": (1 / 128, 128)}  # scale, zero point of quint8
 _COMPARING = "eq ne lt le gt ge __eq__ __ne__ __lt__ __le__ __gt__ __ge__ equal allclose isclose".split()
 # functions of the values that return no tensor
-_READING = "item tolist __contains__ __bool__ __float__ __int__ __format__ std var".split()
+_READING = "item tolist __contains__ __bool__ __float__ __int__ __format__ var".split()
 # methods of the class
 _OF_CLASS = """dequantize int_repr qscheme q_scale q_zero_point q_per_channel_scales q_per_channel_zero_points
     q_per_channel_axis""".split()
@@ -311,6 +311,8 @@ def _relu(func: Callable, name: str, args: tuple, kwargs: dict) -> QuantizedTens
 
 
 def _fixed(func: Callable, name: str, args: tuple, kwargs: dict) -> QuantizedTensor:
+    if name not in _FIXED:  # in place: the result has another scale
+        refuse(name)
     source = args[0]
     scale, zero_point = _FIXED[name]
     if source.dtype is dtypes.qint8:

@@ -51,3 +51,17 @@ def test_type_and_empty_like():
         q.type(torch.float32)
     with pytest.raises(RuntimeError, match="empty_like"):
         torch.empty_like(q, dtype=torch.qint8)
+
+
+@pytest.mark.parametrize("name", ["sigmoid_", "tanh_"])
+def test_functions_with_a_fixed_scale_are_not_in_place(name):
+    q = torch.quantize_per_tensor(VALUES, 0.5, 3, torch.quint8)
+    with pytest.raises(NotImplementedError, match=f"aten::{name}.*dequantize"):
+        getattr(q, name)()
+    assert torch.equal(q.dequantize(), VALUES)
+
+
+def test_gelu_and_the_standard_deviation_keep_the_scale():
+    q = torch.quantize_per_tensor(VALUES, 0.5, 3, torch.quint8)
+    assert q.std().dequantize().item() == 2.0 and q.std().q_scale() == 0.5
+    assert torch.nn.functional.gelu(q, approximate="tanh").q_scale() == 0.5
