@@ -423,6 +423,14 @@ def test_a_shared_layer_stays_shared(monkeypatch):
     assert type(model[0]).__name__ == "DynamicActivationLinear" and model[2] is model[0]
 
 
+def test_a_shared_layer_may_be_named_by_any_of_its_paths():
+    layer, config = nn.Linear(8, 8), Int8WeightOnlyConfig()
+    for entries in ({"2": config}, {"2": config, "re:.*": None}, {"2": None, "_default": config}):
+        model = nn.Sequential(layer, nn.ReLU(), layer)
+        quantize_(model, FqnToConfig(entries))
+        assert (type(model[2]) is nn.Linear) is (entries["2"] is None) and model[0] is model[2]
+
+
 def test_a_failure_leaves_the_model_as_it_was(monkeypatch):
     model = nn.Sequential(nn.Linear(64, 64), nn.Linear(64, 50), nn.Linear(50, 4))
     with pytest.raises(TypeError, match="1: expected a float Linear layer to quantize, got ReLU"):
