@@ -286,7 +286,18 @@ def _requantize(func: Callable, name: str, args: tuple, kwargs: dict) -> Any:
         raise RuntimeError(
             f"{name}(): the result of a per-channel quantized tensor would have other channels; call dequantize() first"
         )
-    return quantizer.quantize(result)
+    return _in_place(func, args, kwargs, quantizer.quantize(result))
+
+
+def _in_place(func: Callable, args: tuple, kwargs: dict, result: QuantizedTensor) -> QuantizedTensor:
+    """The result; with `inplace=True` the first argument, which has become it."""
+    names = tuple(getattr(signatures.of(func), "parameters", ()))
+    if "inplace" not in names:
+        return result
+    if not (args[names.index("inplace")] if len(args) > names.index("inplace") else kwargs.get("inplace")):
+        return result
+    source = args[0]
+    return _write(source, result) if source._quantizer.same_as(result._quantizer) else _become(source, result)
 
 
 def _average(func: Callable, name: str, args: tuple, kwargs: dict) -> Any:
@@ -318,7 +329,7 @@ def _fixed(func: Callable, name: str, args: tuple, kwargs: dict) -> QuantizedTen
     if source.dtype is dtypes.qint8:
         zero_point -= 128
     quantizer = Quantizer(source.dtype, per_tensor_affine, scale, zero_point)
-    return quantizer.quantize(func(source.dequantize()))
+    return _in_place(func, args, kwargs, quantizer.quantize(func(source.dequantize())))
 
 
 def _value(argument: Any) -> Any:
