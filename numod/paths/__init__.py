@@ -133,7 +133,7 @@ _TORCHAO = {  # modules of the package torchao, which numod replaces together wi
     **dict.fromkeys(
         (
             "torchao", "torchao.quantization", "torchao.quantization.granularity", "torchao.quantization.quant_api",
-            "torchao.quantization.quant_primitives", "torchao.quantization.utils", "torchao.utils",
+            "torchao.quantization.quant_primitives", "torchao.quantization.utils", "torchao.sparsity", "torchao.utils",
         ),
         "ao.quantization.torchao",
     ),

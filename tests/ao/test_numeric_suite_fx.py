@@ -8,7 +8,7 @@ import pytest
 import numod
 from numod.ao.ns import _numeric_suite_fx as ns
 from numod.ao.ns.fx.utils import compute_sqnr
-from numod.ao.quantization import get_default_qat_qconfig_mapping, quantize_fx
+from numod.ao.quantization import get_default_qat_qconfig_mapping, get_default_qconfig_mapping, quantize_fx
 
 
 def network(lib):
@@ -89,6 +89,23 @@ def test_a_model_in_training_and_a_sequential():
     for copied in noting:
         copied(x)
     assert "_0" in ns.extract_logger_info(*noting, ns.OutputLogger, "int8")
+
+
+def test_a_computed_weight_has_none():
+    class Computed(numod.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight, self.layer = numod.nn.Parameter(numod.ones(4, 8)), numod.nn.Linear(4, 4)
+
+        def forward(self, x, other):
+            x = numod.nn.functional.linear(x, self.weight * 2)
+            return self.layer(numod.nn.functional.linear(x, other))
+
+    inputs = numod.ones(2, 8), numod.ones(4, 4)
+    mapping = get_default_qconfig_mapping("onednn")
+    prepared = quantize_fx.prepare_fx(Computed().eval(), mapping, inputs)
+    prepared(*inputs)
+    assert list(ns.extract_weights("a", prepared, "b", quantize_fx.convert_fx(prepared))) == ["layer"]
 
 
 def test_mistakes():

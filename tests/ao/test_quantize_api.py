@@ -230,6 +230,9 @@ def test_rows_of_8_bits_times_weights_of_4():
         torch.testing.assert_close(call(x), expected)
         assert call(x[:0]).shape == (0, 3)
     assert (rows - x).abs().max() > 0
+    x.requires_grad_()
+    model(x).sum().backward()  # past the rounding
+    torch.testing.assert_close(x.grad, weight.sum(0).expand(5, 16))
     torch.testing.assert_close(pickle.loads(pickle.dumps(model))(x), model(x), rtol=0, atol=0)
 
 
@@ -260,11 +263,21 @@ from torchao.quantization.qat import QATConfig
 from torchao.quantization.granularity import PerRow
 from torchao.quantization.utils import compute_error
 from torchao.utils import get_model_size_in_bytes
+from torchao.sparsity import apply_fake_sparsity, sparsify_
 assert torchao.quantization.quantize_ is numod.ao.quantize_ and quantize_ is numod.ao.quantize_
 assert torchao.quantization.qat.QATConfig is QATConfig
 assert int8_weight_only() == Int8WeightOnlyConfig()
 x = numod.ones(3)
 assert round(compute_error(x, x * 1.1).item()) == 20
+model = numod.nn.Sequential(numod.nn.Linear(8, 4), numod.nn.ReLU(), numod.nn.Linear(4, 4))
+apply_fake_sparsity(model)
+for layer in model[0], model[2]:
+    assert ((layer.weight.reshape(-1, 4) == 0).sum(1) == 2).all()
+assert get_model_size_in_bytes(model) == 4 * (32 + 4 + 16 + 4)
+try:
+    sparsify_(model, None)
+except NotImplementedError as error:
+    assert '"sparsity": True' in str(error)
 try:
     autoquant(None)
 except NotImplementedError as error:
@@ -408,6 +421,14 @@ def test_a_shared_layer_stays_shared(monkeypatch):
     model = nn.Sequential(layer, nn.ReLU(), layer)
     assert list(quantize_(model, "auto", torch.randn(2, 64))) == ["0"]
     assert type(model[0]).__name__ == "DynamicActivationLinear" and model[2] is model[0]
+
+
+def test_a_shared_layer_may_be_named_by_any_of_its_paths():
+    layer, config = nn.Linear(8, 8), Int8WeightOnlyConfig()
+    for entries in ({"2": config}, {"2": config, "re:.*": None}, {"2": None, "_default": config}):
+        model = nn.Sequential(layer, nn.ReLU(), layer)
+        quantize_(model, FqnToConfig(entries))
+        assert (type(model[2]) is nn.Linear) is (entries["2"] is None) and model[0] is model[2]
 
 
 def test_a_failure_leaves_the_model_as_it_was(monkeypatch):

@@ -311,6 +311,11 @@ def test_float_layers_with_names_of_quantized_parts_get_no_hint(name):
         assert "quantized" not in str(caught.value)
 
 
+def _pruned_norm(layer):
+    nn.utils.weight_norm(layer)
+    return nn.utils.prune.l1_unstructured(layer, "weight_v", amount=0.5)
+
+
 def _pruned(layer):
     return nn.utils.prune.ln_structured(layer, "weight", amount=0.5, n=2, dim=0)
 
@@ -324,6 +329,7 @@ COMPUTED = {
     "pruned bias": _pruned_bias,
     "weight norm": nn.utils.weight_norm,
     "spectral norm": lambda layer: nn.utils.spectral_norm(layer).eval(),
+    "pruned weight norm": _pruned_norm,
     "parametrized": nn.utils.parametrizations.weight_norm,
 }
 
@@ -355,6 +361,19 @@ def test_layers_whose_weights_hooks_compute(kind):
     for quantized in models:
         assert (quantized(x) - expected).abs().max() < 0.1
     assert model(x).equal(expected)
+
+
+@pytest.mark.parametrize("pruned", ["0", "1"])
+def test_masks_of_fused_layers_in_training(pruned):
+    """That of the convolution goes over to the fused layer; that of the batch norm does not fit it."""
+    model, x = nn.Sequential(nn.Conv2d(2, 4, 3), nn.BatchNorm2d(4)).train(), torch.randn(2, 2, 5, 5)
+    nn.utils.prune.l1_unstructured(model.get_submodule(pruned), "weight", amount=0.5)
+    model.qconfig = quantization.get_default_qat_qconfig("onednn")
+    trained = quantization.prepare_qat(quantization.fuse_modules_qat(model, ["0", "1"]))
+    assert hasattr(trained[0], "weight_mask") is (pruned == "0")
+    if pruned == "0":
+        trained(x)
+        assert trained[0].weight_mask.sum() == 36 and (trained[0].weight == 0).sum() == 36
 
 
 @pytest.mark.parametrize("graph", [False, True])
@@ -449,7 +468,7 @@ class Equal(nn.Module):
 
 @pytest.mark.parametrize("recipe", ["weight-only", "dynamic", "static", "graph"])
 def test_equal_modules_are_not_taken_for_one_another(recipe):
-    """As in PyTorch, whose traversals skip the second one: it stays as it is."""
+    """As in PyTorch, the eager recipes skip the second one, which stays as it is; graph mode quantizes both."""
     model, x = nn.Sequential(Equal(), nn.ReLU(), Equal()).eval(), torch.randn(4, 8)
     expected = model(x)
     if recipe == "weight-only":
@@ -465,6 +484,7 @@ def test_equal_modules_are_not_taken_for_one_another(recipe):
         prepared = quantization.quantize_fx.prepare_fx(model, quantization.get_default_qconfig_mapping(), (x,))
         prepared(x)
         model = quantization.quantize_fx.convert_fx(prepared)
+        assert model.get_submodule("0.layer").scale != model.get_submodule("2.layer").scale
     assert (model(x) - expected).abs().max() < 0.05
 
 
@@ -494,6 +514,10 @@ def test_subclasses_of_linear():
     assert [type(layer).__name__ for layer in model] == ["WeightOnlyLinear", "Other", "LazyLinear"]
 
 
+def per_channel(x):
+    return torch.quantize_per_channel(x, torch.ones(x.shape[1]), torch.zeros(x.shape[1]).long(), 1, torch.quint8)
+
+
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
@@ -513,6 +537,25 @@ def test_subclasses_of_linear():
             RuntimeError,
             "Add operands should have same data type, got numod.quint8 and numod.qint8",
         ),
+        (
+            lambda q, x: nn.quantized.QFunctional().matmul(q, x.T),
+            RuntimeError,
+            "MatMul operands should have same data type. All must be quantized, got numod.quint8, numod.float32",
+        ),
+        (lambda q, x: nn.quantized.QFunctional().cat([x, q]), RuntimeError, "All dtypes must be the same"),
+        (
+            lambda q, x: nn.quantized.Linear(3, 1)(per_channel(x)),
+            RuntimeError,
+            "quantized::linear: expected an input with",
+        ),
+        (
+            lambda q, x: nn.quantized.Conv1d(2, 1, 1)(per_channel(x[None])),
+            RuntimeError,
+            "with one scale, but its scheme",
+        ),
+        (lambda q, x: x.__setitem__(0, q[0]), RuntimeError, "Copying from quantized Tensor to non-quantized Tensor"),
+        (lambda q, x: x.index_put_((torch.tensor([0]),), q[:1]), NotImplementedError, "index_put_.*dequantize"),
+        (lambda q, x: x.masked_fill_(x > 0, q[0, 0]), NotImplementedError, "masked_fill.*dequantize"),
         (lambda q, x: x.copy_(q), RuntimeError, "Copying from quantized Tensor to non-quantized Tensor is not allowed"),
         (
             lambda q, x: torch.quantize_per_tensor(x, 0.1, 0.5, torch.quint8),
@@ -531,6 +574,11 @@ def test_mixed_operands_are_refused(call, error, message):
     x = torch.ones(2, 3)
     with pytest.raises(error, match=message):
         call(torch.quantize_per_tensor(x, 0.1, 0, torch.quint8), x)
+
+
+def test_a_quantized_number_fills_floats():
+    q = torch.quantize_per_tensor(torch.tensor([1.0, 2.0]), 0.5, 1, torch.quint8)
+    assert torch.zeros(2).fill_(q[1]).tolist() == [2.0, 2.0]
 
 
 def test_a_qconfig_is_no_text():

@@ -89,7 +89,13 @@ def test_a_network_that_was_called_before(net: nn.Module) -> None:
 
 
 @pytest.mark.parametrize(
-    "config", ["Int8WeightOnlyConfig", "Int4WeightOnlyConfig", "Int8DynamicActivationInt8WeightConfig"]
+    "config",
+    [
+        "Int8WeightOnlyConfig",
+        "Int4WeightOnlyConfig",
+        "Int8DynamicActivationInt8WeightConfig",
+        "Int8DynamicActivationInt4WeightConfig",
+    ],
 )
 def test_one_call_configurations(config: str) -> None:
     model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))

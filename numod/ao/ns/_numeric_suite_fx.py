@@ -17,7 +17,7 @@ from ..nn.intrinsic import Fused
 from ..quantization.calls import Call
 from ..quantization.graph_module import GraphModule
 from ..quantization.graph_patterns import FUNCTIONS, MODULES, WEIGHTED
-from ..quantization.graph_prepare import only_user
+from ..quantization.graph_prepare import has_own_weight, only_user
 
 __all__ = [
     "OutputLogger", "add_loggers", "extend_logger_results_with_comparison", "extract_logger_info", "extract_weights",
@@ -101,10 +101,12 @@ def _kind(model: Module, call: Call) -> str:
 
 
 def _weight(model: Module, call: Call) -> Any:
-    """The weight of a call, those of a recurrent layer as a list; None if it has none."""
+    """The weight of a call, those of a recurrent layer as a list; None if it has none, or one that is computed."""
     if call.op != "call_module":
-        path, _, name = call.inputs[1].target.rpartition(".") if call.key in WEIGHTED else ("", "", "")
-        return getattr(model.get_submodule(path), name) if name else None
+        if call.key not in WEIGHTED or not has_own_weight(call):
+            return None
+        path, _, name = call.inputs[1].target.rpartition(".")
+        return getattr(model.get_submodule(path), name)
     layer = model.get_submodule(call.target)
     layer = layer[0] if isinstance(layer, Fused) and not hasattr(layer, "weight") else layer
     recurrent = [value for name, value in layer.named_parameters() if name.startswith("weight_")]

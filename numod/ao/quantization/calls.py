@@ -175,14 +175,14 @@ def unwatch(module: Module) -> None:
 
 
 def watch_all(
-    model: Module, opaque: Callable[[str, Module], bool], path: str = "", seen: set[Module] | None = None
+    model: Module, opaque: Callable[[str, Module], bool], path: str = "", seen: set[int] | None = None
 ) -> None:
     """Let calls of all modules below a model be seen, under their first path; what is in a leaf belongs to the leaf."""
     seen = set() if seen is None else seen
-    for name, child in model.named_children():
-        if child in seen:
+    for name, child in model._modules.items():
+        if child is None or id(child) in seen:
             continue
-        seen.add(child)
+        seen.add(id(child))
         child_path = f"{path}.{name}" if path else name
         watch(child, child_path)
         if not is_leaf(child) and not opaque(child_path, child):

@@ -136,8 +136,8 @@ def _plan(
         ):
             call.qconfig = None
         is_known = not call.is_skipped and (call.key in FUNCTIONS or call.key in MODULES)
-        call.is_quantized = is_known and is_static(call.qconfig) and _has_own_weight(call)
-        call.is_dynamic = is_known and _is_dynamic(call) and _has_own_weight(call)
+        call.is_quantized = is_known and is_static(call.qconfig) and has_own_weight(call)
+        call.is_dynamic = is_known and _is_dynamic(call) and has_own_weight(call)
     _leave_in_floats(graph)
     for call in graph.matched:
         _join_relu(call)
@@ -160,7 +160,7 @@ def _leave_in_floats(graph: CallGraph) -> None:
         call.is_quantized = call.is_quantized and call.target not in floats
 
 
-def _has_own_weight(call: Call) -> bool:
+def has_own_weight(call: Call) -> bool:
     """Whether the weight of a functional product is a parameter or buffer of the model."""
     return call.key not in WEIGHTED or (call.inputs[1].op == "get_attr" and call.inputs[1].target != CONSTANT)
 

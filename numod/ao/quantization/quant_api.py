@@ -142,6 +142,8 @@ def quantize_(
 ) -> dict[str, str] | None:
     """Replace the linear layers for which `filter_fn(module, path)` is true by those of a config, in place.
 
+    A layer at several places is replaced at all of them: its first path decides, or one that an FqnToConfig has.
+
     With `config="auto"` the third argument is an input of the model, or a tuple of inputs, and `kwargs` has inputs by
     name: each layer is timed with the shapes it sees, as it is and by each int8 config, and keeps floats where these
     are not faster. Then the whole model is timed, made ready by `run` if that is given (such as `numod.compile`), and
@@ -163,14 +165,23 @@ def quantize_(
         raise ValueError("quantize_(): an FqnToConfig chooses the layers itself; leave filter_fn out")
     if device is not None:
         model.to(device)
-    layers = []
-    for path, module in list(model.named_modules()):
+    layers, seen = [], set()
+    for path, module in _paths(model, config):
+        if id(module) in seen:
+            continue
+        seen.add(id(module))
         chosen = _config_for(config, module, path, filter_fn)
         if chosen is not None and _fits(chosen, module, path):
             layers.append((module, with_hooks(_layer(chosen, module, path), module)))
             _check_path(path)
     replace_modules(model, layers)
     return None
+
+
+def _paths(model: Module, config: Any) -> list[tuple[str, Module]]:
+    """All modules by path, also those at several places, with the paths that a config names first."""
+    paths = list(model.named_modules(remove_duplicate=False))
+    return sorted(paths, key=lambda entry: entry[0] not in config.fqn_to_config) if hasattr(config, "of") else paths
 
 
 def _fits(config: Any, module: Module, path: str) -> bool:

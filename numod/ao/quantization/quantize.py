@@ -292,9 +292,9 @@ def swap_module(
     custom = custom_module_class_mapping.get(kind_of(mod))
     if custom is None and kind_of(mod) not in mapping:
         return mod
-    masks = {}
-    for part in (mod, *(mod.children() if isinstance(mod, Fused) else ())):
-        masks |= make_plain(part)
+    parts = list(mod.children()) if isinstance(mod, Fused) else []
+    weighted = parts[0] if isinstance(mod, nn.Sequential) and parts else mod
+    masks = [make_plain(part) for part in (weighted, *parts)][0]  # those of batch norms are not kept
     if custom is not None:
         result = custom.from_observed(mod)
     else:

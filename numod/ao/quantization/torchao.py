@@ -10,8 +10,10 @@ from typing import Any
 from ...core import Tensor
 from ...errors import name_only
 from ...nn.embedding import Embedding
+from ...nn.linear import Linear
 from ...nn.module import Module
 from ..ns.metrics import compute_sqnr
+from ..pruning import WeightNormSparsifier
 from .granularity import (
     AffineQuantizedObserverBase,
     Granularity,
@@ -43,9 +45,9 @@ __all__ = [
     "AOPerModuleConfig", "AffineQuantizedObserverBase", "FqnToConfig", "Granularity", "Int4WeightOnlyConfig",
     "Int8DynamicActivationInt4WeightConfig", "Int8DynamicActivationInt8WeightConfig", "Int8WeightOnlyConfig",
     "MappingType", "ModuleFqnToConfig", "PerAxis", "PerBlock", "PerGroup", "PerRow", "PerTensor", "PerToken",
-    "QATConfig", "TorchAODType", "ZeroPointDomain", "compute_error", "get_block_size", "get_model_size_in_bytes",
-    "int4_weight_only", "int8_dynamic_activation_int4_weight", "int8_dynamic_activation_int8_weight",
-    "int8_weight_only", "quantize_",
+    "QATConfig", "TorchAODType", "ZeroPointDomain", "apply_fake_sparsity", "compute_error", "get_block_size",
+    "get_model_size_in_bytes", "int4_weight_only", "int8_dynamic_activation_int4_weight",
+    "int8_dynamic_activation_int8_weight", "int8_weight_only", "quantize_",
 ]  # fmt: skip
 
 _REPLACED = {
@@ -60,9 +62,36 @@ _REPLACED = {
         "weights have 8 or 4 bits: use Int8WeightOnlyConfig, Int4WeightOnlyConfig or "
         "Int8DynamicActivationInt4WeightConfig",
     ),
+    **dict.fromkeys(
+        "sparsify_ semi_sparse_weight SemiSparseWeightConfig BlockSparseWeightConfig".split(),
+        'prune the weights, then numod.compile(model, options={"freezing": True, "sparsity": True}) skips their zeros '
+        "where that is faster",
+    ),
+    "WandaSparsifier": "use numod.ao.pruning.WeightNormSparsifier",
     "Int8StaticActivationInt8WeightConfig": "fixed activation scales are those of ao.quantization.prepare and convert",
 }
 globals().update({name: name_only(f"ao.quantization.{name}", instead) for name, instead in _REPLACED.items()})
+
+
+def apply_fake_sparsity(model: Module, **kwargs: Any) -> None:
+    """Write zeros of a 2:4 pattern into the weights of all linear layers: of four neighbours the two least.
+
+    `kwargs` are settings of `WeightNormSparsifier` in place of these.
+
+    Example:
+
+        >>> from numod.ao.quantization.torchao import apply_fake_sparsity
+        >>> model = torch.nn.Sequential(torch.nn.Linear(8, 2))
+        >>> apply_fake_sparsity(model)
+        >>> (model[0].weight == 0).sum().item()
+        8
+    """
+    layers = [path for path, module in model.named_modules() if isinstance(module, Linear)]
+    settings = {"sparsity_level": 1.0, "sparse_block_shape": (1, 4), "zeros_per_block": 2} | kwargs
+    sparsifier = WeightNormSparsifier(**settings)
+    sparsifier.prepare(model, [{"tensor_fqn": f"{path}.weight" if path else "weight"} for path in layers])
+    sparsifier.step()
+    sparsifier.squash_mask()
 
 
 def compute_error(x: Tensor, y: Tensor) -> Tensor:
@@ -144,6 +173,6 @@ ModuleFqnToConfig = AOPerModuleConfig = FqnToConfig
 
 def __getattr__(name: str) -> Any:
     """The package's modules, such as `torchao.quantization.quant_api`, are this module."""
-    if name in ("quantization", "granularity", "quant_api", "utils", "quant_primitives"):
+    if name in ("quantization", "granularity", "quant_api", "utils", "quant_primitives", "sparsity"):
         return sys.modules[__name__]
     raise AttributeError(f"module 'torchao' has no attribute {name!r}; numod has {', '.join(__all__)}")

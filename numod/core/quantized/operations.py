@@ -43,12 +43,12 @@ _SAME = "detach clone requires_grad_ cpu cuda data __get__.data alias to".split(
 # functions that are computed in float32, with the scale of the input for the result
 _REQUANTIZED = """mean avg_pool1d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool3d
     interpolate upsample grid_sample leaky_relu elu hardtanh relu6 clamp clip clamp_min clamp_max threshold celu
-    hardswish
+    hardswish gelu std
     dropout dropout1d dropout2d dropout3d feature_dropout nan_to_num pad""".split()
 _FIXED = {"sigmoid": (1 / 256, 0), "hardsigmoid": (1 / 256, 0), "tanh": (1 / 128, 128)}  # scale, zero point of quint8
 _COMPARING = "eq ne lt le gt ge __eq__ __ne__ __lt__ __le__ __gt__ __ge__ equal allclose isclose".split()
 # functions of the values that return no tensor
-_READING = "item tolist __contains__ __bool__ __float__ __int__ __format__ std var".split()
+_READING = "item tolist __contains__ __bool__ __float__ __int__ __format__ var".split()
 # methods of the class
 _OF_CLASS = """dequantize int_repr qscheme q_scale q_zero_point q_per_channel_scales q_per_channel_zero_points
     q_per_channel_axis""".split()
@@ -286,7 +286,18 @@ def _requantize(func: Callable, name: str, args: tuple, kwargs: dict) -> Any:
         raise RuntimeError(
             f"{name}(): the result of a per-channel quantized tensor would have other channels; call dequantize() first"
         )
-    return quantizer.quantize(result)
+    return _in_place(func, args, kwargs, quantizer.quantize(result))
+
+
+def _in_place(func: Callable, args: tuple, kwargs: dict, result: QuantizedTensor) -> QuantizedTensor:
+    """The result; with `inplace=True` the first argument, which has become it."""
+    names = tuple(getattr(signatures.of(func), "parameters", ()))
+    if "inplace" not in names:
+        return result
+    if not (args[names.index("inplace")] if len(args) > names.index("inplace") else kwargs.get("inplace")):
+        return result
+    source = args[0]
+    return _write(source, result) if source._quantizer.same_as(result._quantizer) else _become(source, result)
 
 
 def _average(func: Callable, name: str, args: tuple, kwargs: dict) -> Any:
@@ -311,12 +322,14 @@ def _relu(func: Callable, name: str, args: tuple, kwargs: dict) -> QuantizedTens
 
 
 def _fixed(func: Callable, name: str, args: tuple, kwargs: dict) -> QuantizedTensor:
+    if name not in _FIXED:  # in place: the result has another scale
+        refuse(name)
     source = args[0]
     scale, zero_point = _FIXED[name]
     if source.dtype is dtypes.qint8:
         zero_point -= 128
     quantizer = Quantizer(source.dtype, per_tensor_affine, scale, zero_point)
-    return quantizer.quantize(func(source.dequantize()))
+    return _in_place(func, args, kwargs, quantizer.quantize(func(source.dequantize())))
 
 
 def _value(argument: Any) -> Any:
@@ -343,14 +356,17 @@ def _same_channels(first: Quantizer, second: Quantizer) -> bool:
     return first.scale.equal(second.scale) and first.zero_point.equal(second.zero_point)
 
 
+_COPY_TO_FLOATS = (
+    "Copying from quantized Tensor to non-quantized Tensor is not allowed, please use dequantize to get a float Tensor "
+    "from a quantized Tensor"
+)
+
+
 def _copy(func: Callable, name: str, args: tuple, kwargs: dict) -> Tensor:
     """copy_: floats are quantized with the target's scale; a quantized source brings its scale with it."""
     target, source = args[:2]
     if not isinstance(target, QuantizedTensor):
-        raise RuntimeError(
-            "Copying from quantized Tensor to non-quantized Tensor is not allowed, please use dequantize to get a "
-            "float Tensor from a quantized Tensor"
-        )
+        raise RuntimeError(_COPY_TO_FLOATS)
     if isinstance(source, QuantizedTensor):
         if source.dtype is not target.dtype:
             raise RuntimeError(f"Quantized copy only works with the same dtype, got {target.dtype} and {source.dtype}")
@@ -390,8 +406,7 @@ def _set_item(func: Callable, name: str, args: tuple, kwargs: dict) -> None:
     """target[index] = value, with the target's scale."""
     target, index, value = args
     if not isinstance(target, QuantizedTensor):
-        func(target, index, _value(value))
-        return
+        raise RuntimeError(_COPY_TO_FLOATS)
     part, integers = target[index], target._integers
     func(integers, index, _assigned(value, part._quantizer, tuple(part.shape)))
     if isinstance(target, PackedTensor):
@@ -401,7 +416,7 @@ def _set_item(func: Callable, name: str, args: tuple, kwargs: dict) -> None:
 def _put(func: Callable, name: str, args: tuple, kwargs: dict) -> QuantizedTensor:
     """index_put: values with the target's scale."""
     target, indices, value, *others = args
-    if target._quantizer.scheme.is_per_channel:
+    if not isinstance(target, QuantizedTensor) or target._quantizer.scheme.is_per_channel:
         refuse(name)
     integers = target._integers
     part = integers[tuple(indices)]
@@ -413,12 +428,16 @@ def _put(func: Callable, name: str, args: tuple, kwargs: dict) -> QuantizedTenso
 
 def _masked_fill(func: Callable, name: str, args: tuple, kwargs: dict) -> QuantizedTensor:
     target, mask, value = args
+    if not isinstance(target, QuantizedTensor):
+        refuse(name)
     filled = target._quantizer.quantize(full(target.shape, float(value)))._integers
     return wrap_integers(target._integers.where(~mask, filled), target._quantizer)
 
 
 def _fill(func: Callable, name: str, args: tuple, kwargs: dict) -> QuantizedTensor:
     target, value = args
+    if not isinstance(target, QuantizedTensor):
+        return func(target, _value(value))
     return _write(target, target._quantizer.quantize(full(target.shape, float(value))))
 
 

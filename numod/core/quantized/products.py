@@ -144,15 +144,25 @@ def static_product(
     return apply_packed(int8_linear.byte_linear, matrix.contiguous(), parts.matrix, (offset, multiplier), limits)
 
 
+def expect_one_scale(x: Any, name: str) -> None:
+    """Raise an error unless x is what static layers take: a quantized tensor of a per-tensor scheme."""
+    if not isinstance(x, QuantizedTensor):
+        raise NotImplementedError(
+            f"Could not run 'quantized::{name}' with arguments from the 'CPU' backend: a quantized layer needs a "
+            "quantized input; put a QuantStub before it"
+        )
+    if x._quantizer.scheme.is_per_channel:
+        raise RuntimeError(
+            f"quantized::{name}: expected an input with one scale, but its scheme is {x._quantizer.scheme}; quantize "
+            "the result of dequantize() by numod.quantize_per_tensor"
+        )
+
+
 def quantized_linear(
     x: QuantizedTensor, weight: QuantizedTensor, bias: Tensor | None, scale: float, zero_point: int, relu: bool = False
 ) -> QuantizedTensor:
     """x @ weight.T + bias, (…, in) -> (…, out), quantized with this scale and zero point."""
-    if not isinstance(x, QuantizedTensor):
-        raise NotImplementedError(
-            "Could not run 'quantized::linear' with arguments from the 'CPU' backend: a quantized layer needs a "
-            "quantized input; put a QuantStub before it"
-        )
+    expect_one_scale(x, "linear")
     out = Quantizer(x._quantizer.dtype, per_tensor_affine, scale, zero_point)
     parts = parts_of(weight) if uses_integers(x, weight) else None
     if parts is None or parts.rounds_bias(x._quantizer, bias, scale):

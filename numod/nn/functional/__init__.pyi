@@ -127,7 +127,7 @@ def fractional_max_pool3d_with_indices(input: Tensor, kernel_size: _int | Sequen
     """The maxima of windows at random positions, and their indices in the plane."""
 def gaussian_nll_loss(input: Tensor, target: Tensor, var: Tensor | _float, full: _bool = False, eps: _float = 1e-06, reduction: str = 'mean') -> Tensor:
     """(log var + (input - target)^2 / var) / 2, with var at least eps; `full` adds the constant. Nix, Weigend, 1994."""
-def gelu(input: Tensor, approximate: str = 'none') -> Tensor:
+def gelu(input: Tensor, *, approximate: str = 'none') -> Tensor:
     """x times the standard normal cumulative distribution function of x, or its approximation with tanh."""
 def glu(input: Tensor, dim: _int = -1) -> Tensor:
     """The first half of a dimension times the sigmoid of the second half."""

@@ -22,14 +22,14 @@ def computes_parameter(hook: Any) -> bool:
 
 
 def make_plain(module: Module, kinds: tuple[type, ...] = HOOKS) -> dict[str, Tensor]:
-    """Make the parameters that these hooks compute plain ones, and return the masks of pruned ones, by name.
+    """Make the parameters that these hooks compute plain ones, and return the masks of those that are left, by name.
 
     The original parameters stay as they are: other modules may share them.
     """
     masks = {}
-    for number, hook in list(module._forward_pre_hooks.items()):
-        if not isinstance(hook, kinds):
-            continue
+    hooks = [(number, hook) for number, hook in module._forward_pre_hooks.items() if isinstance(hook, kinds)]
+    hooks.sort(key=lambda entry: not isinstance(entry[1], BasePruningMethod))  # norms have parameters that are pruned
+    for number, hook in hooks:
         if isinstance(hook, BasePruningMethod):
             masks[hook._tensor_name] = module._buffers[f"{hook._tensor_name}_mask"]
             del module._forward_pre_hooks[number]
@@ -38,7 +38,7 @@ def make_plain(module: Module, kinds: tuple[type, ...] = HOOKS) -> dict[str, Ten
             remove_weight_norm(module, hook.name)
         else:
             remove_spectral_norm(module, hook.name)
-    return masks
+    return {name: mask for name, mask in masks.items() if name in module._parameters}
 
 
 def _make_pruned_plain(module: Module, hook: BasePruningMethod) -> None:

@@ -7,6 +7,7 @@ import copy
 from ...core import Tensor, ones_like, zeros_like
 from ..module import Module
 from ..parameter import Parameter
+from .parametrize import is_parametrized, remove_parametrizations
 
 __all__ = ["fuse_conv_bn_eval", "fuse_conv_bn_weights", "fuse_linear_bn_eval", "fuse_linear_bn_weights"]
 
@@ -23,7 +24,7 @@ def fuse_conv_bn_eval(conv: Module, bn: Module, transpose: bool = False) -> Modu
         'Conv2d'
     """
     _check(conv, bn)
-    fused = copy.deepcopy(conv)
+    fused = _plain_copy(conv)
     statistics = bn.running_mean, bn.running_var, bn.eps, bn.weight, bn.bias
     fused.weight, fused.bias = fuse_conv_bn_weights(fused.weight, fused.bias, *statistics, transpose)
     return fused
@@ -70,7 +71,7 @@ def fuse_linear_bn_eval(linear: Module, bn: Module) -> Module:
             "To fuse, linear.out_features == bn.num_features or bn.num_features == 1, "
             f"got linear.out_features={linear.out_features} and bn.num_features={bn.num_features}"
         )
-    fused = copy.deepcopy(linear)
+    fused = _plain_copy(linear)
     statistics = bn.running_mean, bn.running_var, bn.eps, bn.weight, bn.bias
     fused.weight, fused.bias = fuse_linear_bn_weights(fused.weight, fused.bias, *statistics)
     return fused
@@ -96,6 +97,15 @@ def fuse_linear_bn_weights(
     """
     scale = (ones_like(bn_rm) if bn_w is None else bn_w) * (bn_rv + bn_eps).rsqrt()
     return _fused(linear_w, linear_b, bn_rm, bn_b, scale, scale.unsqueeze(-1))
+
+
+def _plain_copy(layer: Module) -> Module:
+    """A copy without parametrizations, whose parameters can be set to any value."""
+    result = copy.deepcopy(layer)
+    for name in ("weight", "bias"):
+        if is_parametrized(result, name):
+            remove_parametrizations(result, name)
+    return result
 
 
 def _check(layer: Module, bn: Module) -> None:

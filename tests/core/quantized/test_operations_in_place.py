@@ -51,3 +51,39 @@ def test_type_and_empty_like():
         q.type(torch.float32)
     with pytest.raises(RuntimeError, match="empty_like"):
         torch.empty_like(q, dtype=torch.qint8)
+
+
+@pytest.mark.parametrize("name", ["sigmoid_", "tanh_"])
+def test_functions_with_a_fixed_scale_are_not_in_place(name):
+    q = torch.quantize_per_tensor(VALUES, 0.5, 3, torch.quint8)
+    with pytest.raises(NotImplementedError, match=f"aten::{name}.*dequantize"):
+        getattr(q, name)()
+    assert torch.equal(q.dequantize(), VALUES)
+
+
+def test_gelu_and_the_standard_deviation_keep_the_scale():
+    q = torch.quantize_per_tensor(VALUES, 0.5, 3, torch.quint8)
+    assert q.std().dequantize().item() == 2.0 and q.std().q_scale() == 0.5
+    assert torch.nn.functional.gelu(q, approximate="tanh").q_scale() == 0.5
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [("relu", ()), ("relu6", ()), ("leaky_relu", (0.1,)), ("hardtanh", (-0.5, 0.5)), ("hardsigmoid", ())],
+)
+def test_activations_in_place(name, arguments):
+    function = getattr(torch.nn.functional, name)
+    for in_place in ((*arguments, True), arguments):
+        q = torch.quantize_per_tensor(VALUES - 3, 0.5, 6, torch.quint8)
+        expected = function(q.clone(), *arguments)
+        view = q[2:]
+        result = function(q, *in_place) if in_place != arguments else function(q, *arguments, inplace=True)
+        assert result is q and torch.equal(q, expected) and q.q_scale() == expected.q_scale()
+        assert name == "hardsigmoid" or torch.equal(view, expected[2:])  # its scale is another one
+
+    def both(x):
+        q = torch.quantize_per_tensor(x, 0.5, 6, torch.quint8)
+        return function(q, *arguments, inplace=True).dequantize(), q.dequantize()
+
+    for values in torch.compile(both)(VALUES - 3):
+        assert torch.equal(values, expected.dequantize())

@@ -113,3 +113,28 @@ def test_rows_of_bytes(bits, error):
     mapping = torch.tensor([2, 1, 0], dtype=torch.int32)
     pruned = bag(rows, indices, offsets, pruned_weights=True, compressed_indices_mapping=mapping)
     torch.testing.assert_close(pruned[1], unpack(rows)[1])
+    mapping[0] = -1  # that row was removed
+    pruned = bag(rows, indices, offsets, pruned_weights=True, compressed_indices_mapping=mapping)
+    torch.testing.assert_close(pruned[0], unpack(rows)[0])
+    whole = bag(rows, indices, offsets, pruned_weights=True, compressed_indices_mapping=torch.zeros(1).int())
+    torch.testing.assert_close(whole, bag(rows, indices, offsets))
+
+
+@pytest.mark.parametrize("bits", ["4bit", "2bit"])
+def test_one_row_of_bytes_whose_scale_is_at_an_odd_offset(bits):
+    ops, table = torch.ops.quantized, torch.linspace(0, 1, 12).reshape(1, 12)
+    rows = getattr(ops, f"embedding_bag_{bits}_prepack")(table[:, : 12 if bits == "2bit" else 10])
+    assert rows.shape[1] % 2
+    values = getattr(ops, f"embedding_bag_{bits}_unpack")(rows)
+    bag = getattr(ops, f"embedding_bag_{bits}_rowwise_offsets")
+    torch.testing.assert_close(bag(rows, torch.tensor([0]), torch.tensor([0])), values)
+
+
+def test_bags_of_a_pruned_table():
+    table = torch.quantize_per_channel(X, SCALES, ZEROS, 0, torch.quint4x2)
+    layer = torch.nn.quantized.EmbeddingBag(*X.shape, _weight=table, dtype=torch.quint4x2)
+    indices, offsets, mapping = torch.tensor([3, 0, 2]), torch.tensor([0, 2]), torch.tensor([1, -1, -1, 0]).int()
+    assert torch.equal(layer(indices[1:] - indices[1:], torch.tensor([0]), None, mapping)[0], 2 * table[0].dequantize())
+    layer.pruned_weights = True
+    expected = torch.stack([table.dequantize()[0] + table.dequantize()[1], torch.zeros(X.shape[1])])
+    torch.testing.assert_close(layer(indices, offsets, None, mapping), expected)

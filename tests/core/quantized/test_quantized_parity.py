@@ -129,3 +129,19 @@ def test_files_of_pytorch():
         loaded = target.load(file)
         assert target.equal(loaded["q"], saved[target]["q"]) and target.equal(loaded["c"], saved[target]["c"])
         assert loaded["dtype"] is target.qint8
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda lib, q: lib.nn.functional.gelu(q),
+        lambda lib, q: lib.nn.functional.gelu(q, approximate="tanh"),
+        lambda lib, q: q.std(),
+        lambda lib, q: lib.std(q, 1),
+        lambda lib, q: q.std((0, 1), unbiased=False, keepdim=True),
+    ],
+)
+def test_functions_that_keep_the_scale(call):
+    theirs, ours = (call(lib, lib.quantize_per_tensor(x, 0.1, 3, lib.quint8)) for lib, x in both(data("normal")))
+    assert theirs.q_scale() == pytest.approx(ours.q_scale()) and theirs.q_zero_point() == ours.q_zero_point()
+    assert np.abs(integers(theirs).astype(int) - integers(ours)).max() <= 1 and theirs.shape == ours.shape

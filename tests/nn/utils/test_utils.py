@@ -83,6 +83,18 @@ def test_folding_is_for_evaluation():
         utils.fuse_conv_bn_eval(nn.Linear(1, 2).eval(), norm_like(2, running_mean=None))
 
 
+@pytest.mark.parametrize("kind", ["Conv2d", "Linear"])
+def test_a_parametrized_layer_is_fused_into_a_plain_one(kind):
+    layer = (nn.Conv2d(2, 3, 1) if kind == "Conv2d" else nn.Linear(2, 3)).eval()
+    bn = (nn.BatchNorm2d(3) if kind == "Conv2d" else nn.BatchNorm1d(3)).eval()
+    bn.running_mean.normal_()
+    utils.parametrizations.weight_norm(layer)
+    x = numod.randn(4, 2, 3, 3) if kind == "Conv2d" else numod.randn(4, 2)
+    fused = (utils.fuse_conv_bn_eval if kind == "Conv2d" else utils.fuse_linear_bn_eval)(layer, bn)
+    numod.testing.assert_close(fused(x), bn(layer(x)))
+    assert type(fused).__name__ == kind and utils.parametrize.is_parametrized(layer)
+
+
 @pytest.mark.parametrize("path", ["module.Module", "linear.Linear", "flatten.Flatten", "activation.ReLU", "container.Sequential", "lazy.LazyModuleMixin",
                                   "module.register_module_forward_hook", "loss.MSELoss", "utils._pair"])  # fmt: skip
 def test_paths_of_model_files(path):

@@ -17,6 +17,7 @@ from ....core.quantized import (
     static_transposed_convolution,
     uses_integers,
 )
+from ....core.quantized.products import expect_one_scale
 from ....core.quantized.tensor import wrap_integers
 from ....nn import functional as F
 from ....nn.convolution import (
@@ -100,11 +101,7 @@ class _QuantizedConv(QuantizedOutput):
         super()._load_from_state_dict(state_dict, prefix, metadata, strict, missing, *others)
 
     def _check_input(self, input: Tensor) -> None:
-        if not isinstance(input, QuantizedTensor):
-            raise NotImplementedError(
-                "Could not run 'quantized::conv' with arguments from the 'CPU' backend: a quantized layer needs a "
-                "quantized input; put a QuantStub before it"
-            )
+        expect_one_scale(input, "conv")
         self._check_rank(input._integers)
 
     def forward(self, input: Tensor) -> Tensor:

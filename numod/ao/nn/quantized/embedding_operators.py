@@ -12,7 +12,8 @@ from .... import dtypes
 from ....core import Tensor, cat, tensor
 from ....core.quantized import best_range
 from ....core.quantized.tensor import pack, unpack
-from .embeddings import EmbeddingBag, EmbeddingPackedParams, expect_table, reduce_rows
+from ....formats import contiguous_format
+from .embeddings import EmbeddingBag, EmbeddingPackedParams, expect_table, reduce_rows, unpruned
 
 _MODES = ("sum", "mean", "max")
 _SMALLEST_RANGE = 1e-8  # is added to the range of a row of 8 bits
@@ -64,7 +65,8 @@ def embedding_bag_byte(
 ) -> Tensor:
     """Sums (mode 0) or means (1) of rows of a packed table."""
     layer = _bag(weight, _MODES[mode], include_last_offset)
-    return layer(indices, offsets, per_sample_weights, compressed_indices_mapping if pruned_weights else None)
+    layer.pruned_weights = pruned_weights
+    return layer(indices, offsets, per_sample_weights, compressed_indices_mapping)
 
 
 def embedding_bag_4bit(
@@ -163,7 +165,7 @@ def _floats(rows: Tensor, bits: int) -> Tensor:
     """The values of rows of bytes."""
     kind = dtypes.float32 if bits == 8 else dtypes.float16
     size = 2 * kind.itemsize
-    scale, low = rows[..., -size:].contiguous().view(kind).float().split(1, -1)
+    scale, low = rows[..., -size:].clone(memory_format=contiguous_format).view(kind).float().split(1, -1)
     integers = rows[..., :-size]
     return (integers if bits == 8 else unpack(integers, bits)) * scale + low
 
@@ -180,9 +182,9 @@ def _of_bytes(bits: int, name: str) -> Any:
         compressed_indices_mapping: Tensor | None = None,
         include_last_offset: bool = False,
     ) -> Tensor:
-        if pruned_weights and compressed_indices_mapping is not None:
-            indices = compressed_indices_mapping[indices].to(indices.dtype)
+        indices, is_left = unpruned(indices, compressed_indices_mapping if pruned_weights else None)
         rows = _floats(weight.index_select(0, indices.reshape(-1)), bits)
+        rows = rows if is_left is None else rows * is_left.reshape(-1, 1)
         return reduce_rows(rows, indices, offsets, _MODES[mode], per_sample_weights, include_last_offset)
 
     function.__name__ = function.__qualname__ = name

@@ -40,6 +40,17 @@ def reduce_rows(
     )  # fmt: skip
 
 
+def unpruned(indices: Tensor, mapping: Tensor | None) -> tuple[Tensor, Tensor | None]:
+    """Numbers of the rows that are left of a pruned table, and 0 instead of 1 where a row is none of them.
+
+    `mapping` has the number of each row of the whole table, or -1; PyTorch takes [0] for a table that is not pruned.
+    """
+    if mapping is None or (mapping.numel() == 1 and mapping.item() == 0):
+        return indices, None
+    rows = mapping[indices.long()].to(indices.dtype)
+    return rows.clamp_min(0), (rows >= 0).float()
+
+
 class EmbeddingPackedParams(Module):
     """The quantized weight of an embedding, under PyTorch's names in a state dict."""
 
@@ -192,6 +203,7 @@ class EmbeddingBag(Embedding):
     ) -> None:
         super().__init__(num_embeddings, embedding_dim, _weight=_weight, dtype=dtype)
         self.mode, self.include_last_offset = mode, include_last_offset
+        self.pruned_weights = False  # as in PyTorch, compressed_indices_mapping counts where this is True
 
     def forward(
         self,
@@ -200,7 +212,7 @@ class EmbeddingBag(Embedding):
         per_sample_weights: Tensor | None = None,
         compressed_indices_mapping: Tensor | None = None,
     ) -> Tensor:
-        if compressed_indices_mapping is not None:
-            indices = compressed_indices_mapping[indices].to(indices.dtype)
+        indices, is_left = unpruned(indices, compressed_indices_mapping if self.pruned_weights else None)
         rows = self._looked_up(indices)
+        rows = rows if is_left is None else rows * is_left[..., None]
         return reduce_rows(rows, indices, offsets, self.mode, per_sample_weights, self.include_last_offset)

@@ -76,6 +76,14 @@ def _expect_pair(name: str, x: Any, y: Any) -> None:
     )
 
 
+def _expect_same_dtype(message: str, *tensors: Any) -> None:
+    """Raise RuntimeError with PyTorch's message unless all are quantized, with the same dtype."""
+    kinds = [getattr(tensor, "dtype", type(tensor).__name__) for tensor in tensors]
+    if not all(isinstance(tensor, QuantizedTensor) and tensor.dtype is kinds[0] for tensor in tensors):
+        got = ", ".join(map(str, kinds))
+        raise RuntimeError(f"{message} All must be quantized, got {got}; put a QuantStub before the others")
+
+
 class QFunctional(QuantizedOutput):
     """Arithmetic of quantized tensors: what `convert` makes of FloatFunctional."""
 
@@ -113,10 +121,12 @@ class QFunctional(QuantizedOutput):
 
     def matmul(self, x: Tensor, y: Tensor) -> Tensor:
         """x @ y."""
+        _expect_same_dtype("MatMul operands should have same data type.", x, y)
         return self.quantized(x.dequantize() @ y.dequantize(), x)
 
     def cat(self, x: list[Tensor], dim: int = 0) -> Tensor:
         """The tensors one after the other, with this module's scale."""
+        _expect_same_dtype("All dtypes must be the same.", *x)
         return self._quantized(cat([tensor.dequantize() for tensor in x], dim), x[0])
 
     def add_scalar(self, x: Tensor, y: float) -> Tensor:

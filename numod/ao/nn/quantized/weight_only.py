@@ -127,7 +127,8 @@ class DynamicActivationInt4Linear(WeightOnlyLinear):
 
     def forward(self, input: Tensor) -> Tensor:
         expect_floats(input, self.in_features, self)
-        return super().forward(self.rounding.round(input).to(input.dtype))
+        rounded = self.rounding.round(input).to(input.dtype)
+        return super().forward(input + (rounded - input).detach() if input.requires_grad else rounded)
 
 
 class DynamicActivationLinear(_Packed):
