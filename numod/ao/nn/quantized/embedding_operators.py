@@ -40,11 +40,6 @@ def embedding_byte(weight: Any, indices: Tensor, pruned_weights: bool = False) -
     return _bag(weight)._looked_up(indices)
 
 
-def embedding_4bit(weight: Any, indices: Tensor, pruned_weights: bool = False) -> Tensor:
-    """The rows of a packed table at these indices, as floats."""
-    return embedding_byte(weight, indices, pruned_weights)
-
-
 def _bag(packed: Any, mode: str = "sum", include_last_offset: bool = False) -> EmbeddingBag:
     table = _table(packed)
     return EmbeddingBag(
@@ -69,22 +64,8 @@ def embedding_bag_byte(
     return layer(indices, offsets, per_sample_weights, compressed_indices_mapping)
 
 
-def embedding_bag_4bit(
-    weight: Any,
-    indices: Tensor,
-    offsets: Tensor | None = None,
-    scale_grad_by_freq: bool = False,
-    mode: int = 0,
-    pruned_weights: bool = False,
-    per_sample_weights: Tensor | None = None,
-    compressed_indices_mapping: Tensor | None = None,
-    include_last_offset: bool = False,
-) -> Tensor:
-    """Sums (mode 0) or means (1) of rows of a packed table."""
-    return embedding_bag_byte(
-        weight, indices, offsets, scale_grad_by_freq, mode, pruned_weights, per_sample_weights,
-        compressed_indices_mapping, include_last_offset,
-    )  # fmt: skip
+# packed tables know their bits
+embedding_4bit, embedding_bag_4bit = embedding_byte, embedding_bag_byte
 
 
 # ---- rows of bytes
