@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import json
 import os
@@ -176,8 +177,11 @@ def test_a_server_closes_on_other_messages_and_goes_on(message) -> None:
     master = dist.TCPStore("127.0.0.1", 0, is_master=True)
     with socket.create_connection(("127.0.0.1", master.port)) as connection:
         connection.sendall(message)
-        connection.shutdown(socket.SHUT_WR)
-        assert connection.recv(100) == b""
+        try:
+            connection.shutdown(socket.SHUT_WR)
+            assert connection.recv(100) == b""
+        except OSError as error:  # the server closed before it read all: the system resets the connection
+            assert error.errno in {errno.ENOTCONN, errno.ECONNRESET}
     master.set("a", "1")
     assert master.get("a") == b"1"
 
