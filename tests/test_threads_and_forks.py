@@ -62,12 +62,12 @@ print(all(found))""",
 import signal
 from numod.kernel import build
 building, forked = threading.Event(), threading.Event()
-build.listeners.append(lambda kernel: (building.set(), forked.wait(60)) if threading.current_thread() is builder else None)
+build.listeners.append(lambda kernel: (building.set(), forked.wait(90)) if threading.current_thread() is builder else None)
 builder = threading.Thread(target=lambda: (numod.arange(3, dtype=numod.int16) * 3).tolist())
 builder.start()
-building.wait(60)
+building.wait(90)
 def child():
-    signal.alarm(10)
+    signal.alarm(60)
     return (numod.arange(3, dtype=numod.int8) * 5).tolist() == [0, 5, 10]
 print(in_child(child))
 forked.set()
@@ -75,10 +75,10 @@ builder.join()""",
     "child_of_a_parent_that_factors": """
 from numod.device import blas
 entered, leave = threading.Event(), threading.Event()
-other = threading.Thread(target=lambda: blas.limited(lambda a: (entered.set(), leave.wait(60)), [numod.eye(2).numpy()]))
+other = threading.Thread(target=lambda: blas.limited(lambda a: (entered.set(), leave.wait(90)), [numod.eye(2).numpy()]))
 before = blas._controls() and blas._controls()[0]()
 other.start()
-entered.wait(60)
+entered.wait(90)
 def child():
     x = numod.eye(600, dtype=numod.float64)
     return (before is None or blas._controls()[0]() == before) and numod.linalg.eigvalsh(2 * x).sum().item() == 1200
@@ -88,13 +88,13 @@ other.join()""",
     "child_of_a_parent_that_makes_a_launcher": """
 from numod.device.threads import Gated
 entered, leave = threading.Event(), threading.Event()
-make = lambda: entered.set() or leave.wait(60) or print
+make = lambda: entered.set() or leave.wait(90) or print
 other = threading.Thread(target=lambda: Gated(make, make))
 other.start()
-entered.wait(60)
+entered.wait(90)
 def child():
     import signal
-    signal.alarm(10)
+    signal.alarm(60)
     return Gated(lambda: print, lambda: print).divided is print
 print(in_child(child))
 leave.set()
@@ -118,7 +118,7 @@ def run(code):
         capture_output=True,
         text=True,
         env=environment,
-        timeout=120,
+        timeout=300,
     )
 
 
@@ -141,14 +141,14 @@ held, forking = threading.Event(), threading.Event()
 def importing():
     with build.unforked:
         held.set()
-        forking.wait(60)
+        forking.wait(90)
         logging.getLogger("imported")
 
 os.register_at_fork(before=forking.set)
-signal.alarm(20)
+signal.alarm(90)
 thread = threading.Thread(target=importing)
 thread.start()
-held.wait(60)
+held.wait(90)
 pid = os.fork()
 if pid == 0:
     os._exit(0)
@@ -165,7 +165,7 @@ def test_a_fork_while_another_thread_imports_numba():
         capture_output=True,
         text=True,
         env=environment,
-        timeout=120,
+        timeout=300,
     )
     assert completed.stdout == "True\n", f"exit {completed.returncode}: {completed.stderr[-2000:]}"
 

@@ -4,6 +4,7 @@ needed.
 
 from __future__ import annotations
 
+import gc
 import os
 import threading
 import types
@@ -77,6 +78,7 @@ def test_exported_views_keep_the_memory(take) -> None:
 
 
 def test_memory_of_results_and_of_copied_data_is_used_again() -> None:
+    gc.collect()  # else memory of other tests may be freed, and used, in between
     x = numod.ones(COUNT)
     result_address = (x + 1).data_ptr()
     assert (x * 3).data_ptr() == result_address

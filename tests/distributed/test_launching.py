@@ -30,7 +30,7 @@ def show(*words):  # in one write, so that the lines of two ranks do not mix
 how, rank = sys.argv[1], int(os.environ["RANK"])
 if how == "early" and rank == 1:
     raise ValueError("before the group")
-dist.init_process_group("mpi", timeout=timedelta(seconds=3))
+dist.init_process_group("mpi", timeout=timedelta(seconds=3 if how == "hang" else 100))
 show("rank", rank, *[os.environ[name] for name in ("WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR")])
 x = numod.ones(2)
 if rank == 1:

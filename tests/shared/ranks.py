@@ -57,7 +57,7 @@ def main(path: str, name: str) -> None:
 
     warnings.simplefilter("error")
     numod.manual_seed(0)
-    numod.distributed.init_process_group("mpi", timeout=timedelta(seconds=60))
+    numod.distributed.init_process_group("mpi", timeout=timedelta(seconds=200))
     spec = spec_from_file_location("ranks_test", path)
     module = module_from_spec(spec)
     sys.modules["ranks_test"] = module

