@@ -23,6 +23,7 @@ from .fetch import Source
 from .transport import receive, unpack
 from .worker import GRACE, Failure, run
 
+DYING = 30.0  # seconds in which a worker that closed its connection ends: it may have much memory to free
 _open: weakref.WeakSet = weakref.WeakSet()  # this process's ends of all connections
 _END = object()
 
@@ -99,7 +100,7 @@ class Workers:
         raise RuntimeError(self._death_message())
 
     def _death_message(self) -> str:
-        _join(self.processes, 1.0, any)
+        _join(self.processes, DYING, any)
         dead = [process for process in self.processes if not process.is_alive()]
         causes = "; ".join(sorted({_cause(process.exitcode) for process in dead}))
         return (
