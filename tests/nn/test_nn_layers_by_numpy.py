@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
+from selection import second_orders
 
 import numod
 from numod import nn
@@ -71,12 +72,12 @@ GRADIENTS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", GRADIENTS)
-def test_gradients(name: str) -> None:
+@pytest.mark.parametrize("name, twice", second_orders(3, GRADIENTS, others=pytest.mark.fuzz))
+def test_gradients(name: str, twice: bool) -> None:
     function, shapes = GRADIENTS[name]
     inputs = tuple(normal(*shape, seed=k) for k, shape in enumerate(shapes))
     assert gradcheck(function, inputs)
-    if name not in ("max_pool2d", "triplet", "grid_sample"):
+    if twice and name not in ("max_pool2d", "triplet", "grid_sample"):
         assert gradgradcheck(function, inputs)
 
 

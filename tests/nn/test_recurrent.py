@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from selection import diagonals
+from selection import diagonals, pairwise
 
 import numod
 from numod import nn
@@ -71,8 +71,7 @@ def test_both_directions_by_numpy(name: str, lengths: tuple) -> None:
                 np.testing.assert_allclose(mine[direction, k].numpy(), expected, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", LAYERS)
-@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("name, packed", diagonals(list(LAYERS), [False, True], 2, others=pytest.mark.fuzz))
 def test_gradients_to_second_order(name: str, packed: bool) -> None:
     layer, states = made(name, bidirectional=packed), 2 if name == "LSTM" else 1
     count = 2 if packed else 1
@@ -98,7 +97,7 @@ def test_gradients_to_second_order(name: str, packed: bool) -> None:
     )
 
 
-@pytest.mark.parametrize("name, dynamic", diagonals(list(LAYERS), [False, True], 2, others=pytest.mark.fuzz))
+@pytest.mark.parametrize("name, dynamic", diagonals(list(LAYERS), [False, True], 4, others=pytest.mark.fuzz))
 def test_compiled_is_eager(name: str, dynamic: bool) -> None:
     layer = made(name)
 
@@ -185,14 +184,17 @@ def test_gates_that_nobody_kept_are_computed_again() -> None:
     np.testing.assert_array_equal(*results)
 
 
-@pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
 @pytest.mark.parametrize(
-    ("steps", "batch", "size", "bias", "both"),
-    [(5, 3, 9, True, False), (1, 1, 4, True, True), (4, 40, 6, False, True), (3, 2, 17, False, False)],
+    "kind, case",
+    diagonals(
+        ["LSTM", "GRU", "RNN"],
+        [(5, 3, 9, True, False), (1, 1, 4, True, True), (4, 40, 6, False, True), (3, 2, 17, False, False)],
+        2,
+        others=pytest.mark.fuzz,
+    ),
 )
-def test_at_once_and_step_by_step_agree(
-    kind: str, steps: int, batch: int, size: int, bias: bool, both: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_at_once_and_step_by_step_agree(kind: str, case: tuple, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps, batch, size, bias, both = case
     numod.manual_seed(0)
     layer = getattr(nn, kind)(7, size, num_layers=2, bias=bias, bidirectional=both, dtype=numod.float64)
     x = numod.randn(steps, batch, 7, dtype=numod.float64)
@@ -217,12 +219,12 @@ def test_replaced_weights_of_another_size_are_refused(kind):
 LENGTHS = [[7, 2, 5, 1], [3, 7, 1, 6], [7, 7, 7, 7], [1, 1, 7, 2], [2, 7, 4, 4]]
 
 
-@pytest.mark.parametrize("enforce_sorted", [False, True])
-@pytest.mark.parametrize("inside", [False, True])
-@pytest.mark.parametrize(("name", "layers", "total_length"), [("LSTM", 1, 8), ("GRU", 2, 9), ("RNN", 2, None)])
-def test_a_compiled_program_takes_sequences_of_all_lengths(
-    name: str, layers: int, total_length: int | None, inside: bool, enforce_sorted: bool
-) -> None:
+@pytest.mark.parametrize(
+    "case, inside, enforce_sorted",
+    pairwise([("LSTM", 1, 8), ("GRU", 2, 9), ("RNN", 2, None)], [False, True], [False, True], others=pytest.mark.fuzz),
+)
+def test_a_compiled_program_takes_sequences_of_all_lengths(case: tuple, inside: bool, enforce_sorted: bool) -> None:
+    name, layers, total_length = case
     numod.manual_seed(0)
     layer = getattr(nn, name)(3, 4, num_layers=layers, bidirectional=layers == 2)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import combinations, product
 
 import pytest
@@ -23,6 +23,25 @@ def diagonals(first: Sequence, second: Sequence, step: int, others: pytest.MarkD
         for j, x in enumerate(first)
         for k, y in enumerate(second)
     ]
+
+
+def every(step: int, cases: Iterable, others: pytest.MarkDecorator) -> list:
+    """Every `step`-th case, and the others marked so."""
+    return [case if k % step == 0 else _marked(case, others) for k, case in enumerate(cases)]
+
+
+def second_orders(step: int, cases: Iterable, others: pytest.MarkDecorator) -> list:
+    """(case, whether its second gradients are checked too), which every `step`-th case's are. So are the other cases'
+    with the mark.
+    """
+    cases = [case if isinstance(case, tuple) else (case,) for case in cases]
+    return [(*case, k % step == 0) for k, case in enumerate(cases)] + [
+        _marked((*case, True), others) for k, case in enumerate(cases) if k % step
+    ]
+
+
+def _marked(case: object, mark: pytest.MarkDecorator) -> object:
+    return pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=mark)
 
 
 def chosen_of(*parameters: Sequence) -> dict[tuple, bool]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from selection import pairwise
 
 import numod
 from numod import nn
@@ -48,10 +49,10 @@ def of_floats(layer, x):
     return (values / 0.05).round().add(110).clamp(0, 255)
 
 
-@pytest.mark.parametrize("per_channel", [False, True])
-@pytest.mark.parametrize("transposed", [False, True])
-@pytest.mark.parametrize("setting", SETTINGS)
-@pytest.mark.parametrize("rank", [1, 2, 3])
+@pytest.mark.parametrize(
+    "rank, setting, transposed, per_channel",
+    pairwise([1, 2, 3], list(SETTINGS), [False, True], [False, True], others=pytest.mark.fuzz),
+)
 def test_all_ranks(rank, setting, transposed, per_channel, monkeypatch):
     layer, x = layer_of(numod, rank, setting, transposed, per_channel)
     expected = of_floats(layer, x)
