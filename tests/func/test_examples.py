@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from selection import every
 
 import numod
 import numod.nn.functional as F
@@ -159,7 +160,7 @@ def test_one_call_gives_what_calls_for_each_give(name: str, sample: bool, once: 
 
 
 @SHARES
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", every(2, CASES, others=pytest.mark.fuzz))
 def test_gradients_inside_and_outside(name: str, sample: bool) -> None:
     func, *shapes = CASES[name]
 

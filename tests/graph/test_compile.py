@@ -11,6 +11,7 @@ from collections import OrderedDict, namedtuple
 import numpy as np
 import pytest
 from pairs import X, batch, compile, equal, net, step_of
+from selection import diagonals
 
 import numod
 from numod import nn
@@ -233,9 +234,11 @@ def test_objects_given_as_arguments() -> None:
     assert compiled(model, holder, 0.0).signbit().tolist() != compiled(model, holder, -0.0).signbit().tolist()
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16", "int64", "int32", "uint8", "bool"])
-@pytest.mark.parametrize("shape", [(), (3,), (0,), (2, 0, 3), (2, 3)])
-def test_dtypes_and_shapes(dtype: str, shape: tuple) -> None:
+@pytest.mark.parametrize("shape, dtype", diagonals(
+    [(), (3,), (0,), (2, 0, 3), (2, 3)],
+    ["float64", "float32", "float16", "bfloat16", "int64", "int32", "uint8", "bool"], 2, others=pytest.mark.fuzz,
+))  # fmt: skip
+def test_dtypes_and_shapes(shape: tuple, dtype: str) -> None:
     x = numod.ones(shape).to(getattr(numod, dtype))
     function = lambda x: (x + x, (x * 2).sum(), x.clone().fill_(1), x.reshape(-1))  # noqa: E731
     compiled = compile(function)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from selection import every
 import programs
 from programs import MODES, check, for_all_sizes, in_turn
 
@@ -21,7 +22,7 @@ from numod.graph.passes.pipeline import optimise
 
 @pytest.mark.filterwarnings("ignore:compile")  # a check that changes with every input ends eagerly
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("first", range(0, 20, 10))
+@pytest.mark.parametrize("first", [0, pytest.param(10, marks=pytest.mark.fuzz)])
 def test_kernels_in_turn(mode: str, first: int) -> None:
     for seed in range(first, first + 10):
         check(seed, mode, in_turn)
@@ -75,12 +76,13 @@ def _refused(error: RuntimeError) -> RuntimeError:
 
 
 @pytest.mark.parametrize("mode", ["forward", "train"])
-def test_replayed_op_by_op(mode: str) -> None:
-    for seed in range(30_000, 30_040):
-        check(seed, mode, Replayed)
+@pytest.mark.parametrize("first, last", [(0, 15), pytest.param(15, 40, marks=pytest.mark.fuzz)])
+def test_replayed_op_by_op(mode: str, first: int, last: int) -> None:
+    for seed in range(first, last):
+        check(30_000 + seed, mode, Replayed)
 
 
-@pytest.mark.parametrize("seed", range(200, 230))
+@pytest.mark.parametrize("seed", every(3, range(200, 230), others=pytest.mark.fuzz))
 def test_interpreted_and_verified(seed: int) -> None:
     program = programs.generate(seed, "forward")
     world, again = programs.World(program), programs.World(program)

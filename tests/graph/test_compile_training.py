@@ -10,6 +10,7 @@ from functools import partial
 
 import pytest
 from pairs import batch, compile, equal, net
+from selection import pairwise
 
 import numod
 from numod import nn
@@ -289,9 +290,9 @@ SCHEDULES = {
 }
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES)
-@pytest.mark.parametrize("linked", [True, False])
-@pytest.mark.parametrize("order", ["after", "twice"])
+@pytest.mark.parametrize(
+    "schedule, linked, order", pairwise(list(SCHEDULES), [True, False], ["after", "twice"], others=pytest.mark.fuzz)
+)
 def test_schedules_step_in_their_place(schedule: str, linked: bool, order: str) -> None:
     def run(wrap: Callable) -> tuple:
         weight, results = nn.Parameter(numod.ones(2)), []
@@ -383,13 +384,11 @@ def _keeping(optimizer: numod.optim.Optimizer) -> None:
     optimizer.zero_grad = lambda set_to_none=True: None
 
 
-@pytest.mark.parametrize("linked", [True, False])
-@pytest.mark.parametrize(
-    "edit",
+@pytest.mark.parametrize("kind, edit, linked", pairwise(
+    ["Adam", "SGD"],
     [_edit_parameters, _edit_group, _new_list, _other_group, _no_state, _less_state, _cleared, _still, _keeping],
-    ids=lambda edit: edit.__name__[1:],
-)
-@pytest.mark.parametrize("kind", ["Adam", "SGD"])
+    [True, False], others=pytest.mark.fuzz,
+))  # fmt: skip
 def test_optimizers_that_are_edited_in_place(kind: str, edit: Callable, linked: bool) -> None:
     def run(wrap: Callable) -> list:
         weights = [numod.ones(3, requires_grad=True), numod.ones(3, requires_grad=True)]
@@ -423,11 +422,12 @@ COMPLEX = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("linked", [None, False])
-@pytest.mark.parametrize("number", range(len(COMPLEX)))
+# one native function of each takes a tenth of a second to compile
+@pytest.mark.parametrize(
+    "number, linked",
+    [*((number, False) for number in range(len(COMPLEX))), *((number, None) for number in range(0, len(COMPLEX), 3))],
+)
 def test_optimizers_take_both_parts_of_complex_parameters(number: int, linked: bool | None) -> None:
-    if linked is None and number % 3:
-        return  # one native function of each takes a tenth of a second to compile
 
     def run(wrap: Callable) -> list:
         numod.manual_seed(0)

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from selection import diagonals
 
 import numod
 from numod import nn
@@ -86,8 +87,7 @@ def expected(model: nn.Module, x: numod.Tensor) -> np.ndarray:
 GRADIENT = {**HOLD, "nothing": lambda g: None, "the parameter's, moved": lambda g: g.clone()}
 
 
-@pytest.mark.parametrize("zero", [True, False])
-@pytest.mark.parametrize("hold", GRADIENT)
+@pytest.mark.parametrize("hold, zero", diagonals(list(GRADIENT), [True, False], 2, others=pytest.mark.fuzz))
 def test_gradients_that_somebody_holds_stay(hold: str, zero: bool) -> None:
     model, compiled = stepping(zero)
     holders, right = [], []

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from selection import diagonals
 
 import numod
 from numod import nn
@@ -135,8 +136,7 @@ def written(model: nn.Module) -> list:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("number", range(9))
-@pytest.mark.parametrize("linked", [True, False])
+@pytest.mark.parametrize("number, linked", diagonals(range(9), [True, False], 2, others=pytest.mark.fuzz))
 def test_results_follow_the_weights(number: int, linked: bool) -> None:
     model = mlp(64, 48, 20)
     frozen, x = freeze(model, linked), numod.randn(16, 64)

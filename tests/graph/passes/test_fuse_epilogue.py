@@ -138,8 +138,9 @@ def everything_joins(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("everything_joins")
 @pytest.mark.filterwarnings("ignore:compile")
 @pytest.mark.parametrize("mode", MODES)
-def test_random_products(mode: str) -> None:
-    for seed in range(1000, 1006):
+@pytest.mark.parametrize("seeds", [range(1000, 1002), pytest.param(range(1002, 1006), marks=pytest.mark.fuzz)], ids=str)
+def test_random_products(mode: str, seeds: range) -> None:
+    for seed in seeds:
         check(seed, mode, in_turn)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from selection import diagonals
 
 import numod
 from numod.graph import trace
@@ -62,21 +63,26 @@ def reference(x: np.ndarray, w: np.ndarray, stride: int, padding: int) -> np.nda
 
 
 @pytest.mark.parametrize(
-    ("stride", "padding", "size", "features"),
-    [
-        (1, 1, 3, 8),
-        (2, 0, 3, 8),
-        (1, 0, 1, 8),
-        (2, 2, 5, 8),
-        (1, 1, 3, 64),
-        (1, 3, 7, 70),
-        (1, 2, 3, 64),
-        (1, 5, 11, 64),
-    ],
+    "settings, images",
+    diagonals(
+        [
+            (1, 1, 3, 8),
+            (2, 0, 3, 8),
+            (1, 0, 1, 8),
+            (2, 2, 5, 8),
+            (1, 1, 3, 64),
+            (1, 3, 7, 70),
+            (1, 2, 3, 64),
+            (1, 5, 11, 64),
+        ],
+        [1, 2],
+        2,
+        others=pytest.mark.fuzz,
+    ),
 )
-@pytest.mark.parametrize("images", [1, 2])
-def test_against_numpy(stride: int, padding: int, size: int, features: int, images: int) -> None:
+def test_against_numpy(settings: tuple, images: int) -> None:
     """Narrow images with many features are copied for each column of the kernel."""
+    stride, padding, size, features = settings
     x = X[:images].contiguous()
     w = data(features, 6, size, size, seed=1)
     bias = data(features, seed=2)

@@ -22,6 +22,7 @@ import numpy as np
 import pytest
 from classes import World, run, shown
 from pairs import compile, equal
+from selection import every
 
 import numod
 from numod.graph import compile as compiled_natively
@@ -45,7 +46,7 @@ def check(seeds: range) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:compile")
-@pytest.mark.parametrize("first", range(0, 200, 50))
+@pytest.mark.parametrize("first", every(2, range(0, 200, 50), others=pytest.mark.fuzz))
 def test_random_classes(first: int) -> None:
     check(range(first, first + 50))
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from selection import diagonals
 
 import numod
 from numod.core.apply import apply
@@ -57,8 +58,7 @@ def reference(x, weight, offset, multiplier, stride, padding, dilation, groups, 
     return np.clip(np.rint(total.astype("float32") * multiplier) + zero, low, high)
 
 
-@pytest.mark.parametrize("dtype", ["uint8", "int8"])
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name, dtype", diagonals(list(CASES), ["uint8", "int8"], 2, others=pytest.mark.fuzz))
 def test_integers_are_exact(name, dtype):
     inputs, attributes = example(name, dtype)
     result = apply(byte_convolution, tuple(map(numod.from_numpy, inputs)), attributes)

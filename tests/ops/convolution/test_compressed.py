@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from selection import pairwise
 
 import numod
 from numod.core.apply import apply
@@ -28,10 +29,12 @@ def parts_of(weight):
     return [numod.from_numpy(part) for part in (rows[rows != 0], np.nonzero(rows)[1].astype("uint8"), starts)]
 
 
-@pytest.mark.parametrize("groups", [1, 2, 6])
-@pytest.mark.parametrize("stride, padding, dilation", [(1, 0, 1), (2, 1, 1), (3, 4, 2), (1, 3, 1)])
-@pytest.mark.parametrize("kernel", [(1,), (3,), (1, 1), (3, 2), (5, 3), (2, 1, 3)])
-def test_results_are_those_of_the_dense_weight(kernel, stride, padding, dilation, groups):
+@pytest.mark.parametrize("kernel, settings, groups", pairwise(
+    [(1,), (3,), (1, 1), (3, 2), (5, 3), (2, 1, 3)], [(1, 0, 1), (2, 1, 1), (3, 4, 2), (1, 3, 1)], [1, 2, 6],
+    others=pytest.mark.fuzz,
+))  # fmt: skip
+def test_results_are_those_of_the_dense_weight(kernel, settings, groups):
+    stride, padding, dilation = settings
     weight, rank = weight_of(12, 6 // groups, *kernel, zeros=0.9), len(kernel)
     x = numod.randn(2, 6, *(9, 10, 11)[:rank])
     result = apply(

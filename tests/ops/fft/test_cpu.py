@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from selection import pairwise
 
 import numod
 from numod.kernel.registers import tiles
@@ -32,10 +33,12 @@ def close(result: numod.Tensor, expected: np.ndarray, tolerance: float) -> bool:
     )
 
 
-@pytest.mark.parametrize("kind, tolerance", PRECISION)
-@pytest.mark.parametrize("norm", ["backward", "ortho", "forward"])
-@pytest.mark.parametrize("n", [LANES // 2, LANES, 2 * LANES, 64, 400, 4096, 8192, 840, 11 * LANES])
-def test_complex_rows_and_columns(n: int, norm: str, kind: str, tolerance: float) -> None:
+@pytest.mark.parametrize("n, norm, precision", pairwise(
+    [LANES // 2, LANES, 2 * LANES, 64, 400, 4096, 8192, 840, 11 * LANES], ["backward", "ortho", "forward"], PRECISION,
+    others=pytest.mark.fuzz,
+))  # fmt: skip
+def test_complex_rows_and_columns(n: int, norm: str, precision: tuple[str, float]) -> None:
+    kind, tolerance = precision
     for shape, dim in (((LANES, n), 1), ((LANES + 3, n), 1), ((n, LANES), 0), ((2, n, LANES + 5), 1), ((3, n), 1)):
         x = drawn(*shape).astype(complex_of(kind))
         for transform in ("fft", "ifft"):
@@ -44,10 +47,12 @@ def test_complex_rows_and_columns(n: int, norm: str, kind: str, tolerance: float
             assert result.dtype is getattr(numod, complex_of(kind))
 
 
-@pytest.mark.parametrize("kind, tolerance", PRECISION)
-@pytest.mark.parametrize("norm", ["backward", "ortho", "forward"])
-@pytest.mark.parametrize("n", [LANES, 2 * LANES, 4 * LANES, 256, 400, 8192, 480, 7 * LANES, 20])
-def test_real_rows(n: int, norm: str, kind: str, tolerance: float) -> None:
+@pytest.mark.parametrize("n, norm, precision", pairwise(
+    [LANES, 2 * LANES, 4 * LANES, 256, 400, 8192, 480, 7 * LANES, 20], ["backward", "ortho", "forward"], PRECISION,
+    others=pytest.mark.fuzz,
+))  # fmt: skip
+def test_real_rows(n: int, norm: str, precision: tuple[str, float]) -> None:
+    kind, tolerance = precision
     for rows in (LANES, 2 * LANES + 3, 2):
         x, half = drawn(rows, n).real.astype(kind), drawn(rows, n // 2 + 1).astype(complex_of(kind))
         assert close(

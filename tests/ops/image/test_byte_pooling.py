@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from selection import pairwise
 
 import numod
 from numod.core.apply import apply
@@ -61,11 +62,11 @@ def test_maxima(name, dtype):
         np.testing.assert_array_equal(result.numpy()[:, oh, ow], part.max(1, initial=lowest))
 
 
-@pytest.mark.parametrize("has_floats", [True, False])
-@pytest.mark.parametrize("dtype", ["uint8", "int8"])
-@pytest.mark.parametrize("name", BY_STEPS)
-@pytest.mark.parametrize(("counts_borders", "divisor"), [(True, 0), (False, 0), (True, 3)])
-def test_means_are_those_of_values(name, dtype, counts_borders, divisor, has_floats, monkeypatch):
+@pytest.mark.parametrize("name, dtype, counts, has_floats", pairwise(
+    list(BY_STEPS), ["uint8", "int8"], [(True, 0), (False, 0), (True, 3)], [True, False], others=pytest.mark.fuzz
+))  # fmt: skip
+def test_means_are_those_of_values(name, dtype, counts, has_floats, monkeypatch):
+    counts_borders, divisor = counts
     monkeypatch.setattr(target, "has_floats", lambda: has_floats)
     (x, attributes), zero = example(name, dtype), 101 if dtype == "uint8" else -7
     op = byte_pooling.BytePool(f"average_bytes_{has_floats}", byte_pooling.mean_kernel, np.dtype("int32"))

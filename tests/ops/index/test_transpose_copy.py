@@ -7,14 +7,17 @@ import itertools
 import numod
 import numpy as np
 import pytest
+from selection import diagonals
 
 pytestmark = pytest.mark.on_cuda(simulator=False)
 
 SHAPES = [(64, 64), (100, 130), (8, 600), (601, 9), (3, 70, 65), (2, 3, 40, 50), (2, 2, 2, 33, 40), (5, 7, 300)]
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.int64, np.complex64, np.float16, np.uint8])
+@pytest.mark.parametrize("shape, dtype", diagonals(
+    SHAPES, [np.float32, np.float64, np.int32, np.int64, np.complex64, np.float16, np.uint8], 2,
+    others=pytest.mark.fuzz,
+))  # fmt: skip
 def test_copies(shape, dtype):
     x = np.random.default_rng(0).integers(0, 200, shape).astype(dtype)
     for order in itertools.islice(itertools.permutations(range(len(shape))), 24):

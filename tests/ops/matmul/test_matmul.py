@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from selection import pairwise
 
 import numod
 from numod.autograd import gradcheck, gradgradcheck
@@ -50,10 +51,8 @@ LAYOUTS = {
 }
 
 
-@pytest.mark.parametrize("right", LAYOUTS)
-@pytest.mark.parametrize("left", LAYOUTS)
-@pytest.mark.parametrize("size", [5, 40])
-def test_layouts(left, right, size):
+@pytest.mark.parametrize("size, left, right", pairwise([5, 40], list(LAYOUTS), list(LAYOUTS), others=pytest.mark.fuzz))
+def test_layouts(size, left, right):
     x, y = LAYOUTS[left]((3, size, size + 1), 0), LAYOUTS[right]((3, size + 1, size + 2), 1)
     check(numod.from_numpy(x) @ numod.from_numpy(y), x @ y, 1e-4)
 
@@ -299,10 +298,14 @@ def test_other_is_no_tensor():
         numod.matmul(numod.ones(2), 2.0)
 
 
-@pytest.mark.parametrize("right", LAYOUTS)
-@pytest.mark.parametrize("left", LAYOUTS)
-@pytest.mark.parametrize("size", [(1, 67, 65), (66, 67, 1), (1, 5, 1300), (1, 3000, 1)])
-def test_products_with_a_vector(left, right, size):
+@pytest.mark.parametrize(
+    "size, left, right",
+    pairwise(
+        [(1, 67, 65), (66, 67, 1), (1, 5, 1300), (1, 3000, 1)],
+        list(LAYOUTS), list(LAYOUTS), others=pytest.mark.fuzz,
+    ),
+)  # fmt: skip
+def test_products_with_a_vector(size, left, right):
     rows, inner, columns = size
     x, y = LAYOUTS[left]((2, rows, inner), 0), LAYOUTS[right]((2, inner, columns), 1)
     check(numod.from_numpy(x) @ numod.from_numpy(y), x @ y, 1e-4)

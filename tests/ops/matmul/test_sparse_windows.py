@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from selection import pairwise
 
 import numod
 from numod.core.apply import apply
@@ -31,10 +32,10 @@ def run(x, weight, bias, capacity=None):
     return apply(sparse_windows.window_linear, inputs, ()).numpy()
 
 
-@pytest.mark.parametrize("batch", [1, 3])
-@pytest.mark.parametrize("shape", [(1, 1), (16, 40), (37, 130), (100, 9), (33, 300)])
-@pytest.mark.parametrize("zeros", [0.0, 0.5, 0.9, 0.99])
-@pytest.mark.parametrize("has_bias", [False, True])
+@pytest.mark.parametrize("batch, shape, zeros, has_bias", pairwise(
+    [1, 3], [(1, 1), (16, 40), (37, 130), (100, 9), (33, 300)], [0.0, 0.5, 0.9, 0.99], [False, True],
+    others=pytest.mark.fuzz,
+))  # fmt: skip
 def test_products_are_those_of_the_dense_weight(batch, shape, zeros, has_bias):
     x, weight, bias = example(batch, *shape, zeros)
     expected = x.astype("float64") @ weight.T + (bias if has_bias else 0)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from selection import diagonals
 
 import numod
 from numod.autograd import gradcheck, gradgradcheck
@@ -41,8 +42,9 @@ def agree(x, y, dim):
         )
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("n", [1, 2, 15, 16, 17, 31, 33, 63, 64, 65, 127, 129, 300])
+@pytest.mark.parametrize("n, kind", diagonals(
+    [1, 2, 15, 16, 17, 31, 33, 63, 64, 65, 127, 129, 300], list(KINDS), 2, others=pytest.mark.fuzz
+))  # fmt: skip
 def test_rows_and_columns_of_any_length(n, kind):
     for seed in range(2):
         x = sample((3, n), kind, seed)
