@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from selection import every
 
 import numod
 from numod.device import cpu, host_memory, room
@@ -125,7 +126,10 @@ def _indented(text: str) -> str:
 
 
 @pytest.mark.parametrize(
-    "name, megabytes", [("eager", 350), ("eager", 484), ("training", 500), ("compiled", 490), ("tensors", 700)]
+    "name, megabytes",
+    every(
+        2, [("eager", 350), ("eager", 484), ("training", 500), ("compiled", 490), ("tensors", 700)], pytest.mark.fuzz
+    ),
 )
 def test_a_limited_process_ends_in_results_or_memory_errors(name: str, megabytes: int) -> None:
     status, outcomes, error = run(name, megabytes, "")

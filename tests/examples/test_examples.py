@@ -55,7 +55,12 @@ def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.chdir(tmp_path)
 
 
-@pytest.mark.parametrize("name", BARS)
+LONG = {"learner_digits", "quantize_digits", "quantize_language_model"}  # several seconds each
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.learner if name in LONG else ()) for name in BARS]
+)
 def test_example_reaches_its_bar(name: str) -> None:
     result = example(name).main()
     assert BARS[name](result), result

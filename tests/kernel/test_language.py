@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from selection import every
 
 from numod import dtypes
 from numod.device import device
@@ -124,7 +125,7 @@ CONVOLUTIONS = {
 
 # tiles also multiply columns of scratch memory beyond the result, whose values are arbitrary
 @pytest.mark.filterwarnings("ignore:(overflow|invalid value) encountered:RuntimeWarning")
-@pytest.mark.parametrize("name", CONVOLUTIONS)
+@pytest.mark.parametrize("name", every(2, CONVOLUTIONS, others=pytest.mark.fuzz))
 def test_convolutions(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     compiled, plain, ran = both(monkeypatch, *CONVOLUTIONS[name])
     assert ran == [name]

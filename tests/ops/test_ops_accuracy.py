@@ -1,5 +1,5 @@
 """Values and gradients of pointwise rows against mpmath at difficult points, within the bars of `shared/accuracy` and
-`shared/two_inputs`. About 25 s with kernels in the cache; mpmath takes most of it.
+`shared/two_inputs`. mpmath takes most of the time.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ INF, NAN = float("inf"), float("nan")
 SIXTEEN_BITS = numod.float16, numod.bfloat16
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("name", UNARY)
+@pytest.mark.parametrize("name, dtype", diagonals(list(UNARY), [np.float32, np.float64], 2, others=pytest.mark.fuzz))
 def test_row(name, dtype):
     row, wide = UNARY[name], dtype is np.float64
     points, values, slopes = exact(name, dtype)
@@ -37,8 +36,7 @@ def test_row(name, dtype):
     assert max(off.values()) <= row.gradient[wide], max(off.items(), key=lambda item: item[1])
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("name", BINARY)
+@pytest.mark.parametrize("name, dtype", diagonals(list(BINARY), [np.float32, np.float64], 2, others=pytest.mark.fuzz))
 def test_row_of_two_inputs(name, dtype):
     check(BINARY[name], dtype)
 
