@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from selection import every
 
 import numod as torch
 from numod import nn
@@ -239,7 +240,7 @@ INTERPOLATIONS = {
 }
 
 
-@pytest.mark.parametrize("name", INTERPOLATIONS)
+@pytest.mark.parametrize("name", every(2, INTERPOLATIONS, others=pytest.mark.fuzz))
 def test_interpolation_of_dynamic_images(name: str) -> None:
     def resized(x: torch.Tensor) -> torch.Tensor:
         return torch.nn.functional.interpolate(x, **INTERPOLATIONS[name])

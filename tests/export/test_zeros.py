@@ -33,6 +33,7 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(zeros, "is_faster", lambda one, other: True)
 
 
+@pytest.mark.export
 def test_native_code_of_a_pruned_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     always(monkeypatch)
     model, x = pruned(), torch.randn(1, 64)
@@ -112,6 +113,7 @@ def test_programs_with_compressed_weights_are_saved(tmp_path: Path) -> None:
     torch.testing.assert_close(torch.export.load(tmp_path / "net.pt2").module()(x), model(x))
 
 
+@pytest.mark.export
 def test_programs_share_the_weights_that_they_shared(tmp_path: Path) -> None:
     layer, x = nn.Linear(64, 64), torch.randn(1, 64)
     programs = {"one": export(layer, (x,)), "two": export(nn.Sequential(layer, nn.ReLU()), (x,))}
@@ -184,9 +186,8 @@ def test_transposed_convolutions_and_integers_stay() -> None:
     torch.testing.assert_close(exported.module()(x), layer(x).detach())
 
 
-def test_quantized_convolutions_lose_their_zeros(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pruned, then quantized: the integers are those of the dense weights, in a saved program and in native code too."""
-    always(monkeypatch)
+def quantized_convolutions() -> tuple[nn.Module, torch.Tensor]:
+    """A network that was pruned, then quantized, and its input."""
     model, x = pruned_convolutions(), torch.randn(4, 3, 9, 9)
     for layer in model:
         if type(layer) is nn.Conv2d:
@@ -196,13 +197,25 @@ def test_quantized_convolutions_lose_their_zeros(tmp_path: Path, monkeypatch: py
     prepared = quantization.prepare(wrapped)
     prepared(x)
     converted = quantization.convert(prepared)
-    integers = converted.quant(x)
-    program = export(converted.module, (integers,))
-    exported = zeros.without_zeros(program.frozen(), measured=True)
+    return converted.module, converted.quant(x)
+
+
+def test_quantized_convolutions_lose_their_zeros(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The integers are those of the dense weights, in a saved program too."""
+    always(monkeypatch)
+    module, integers = quantized_convolutions()
+    exported = zeros.without_zeros(export(module, (integers,)).frozen(), measured=True)
     assert names_of(exported.program).count("compressed_byte_convolution") == 4
-    want = converted.module(integers).int_repr()
     torch.export.save(exported, tmp_path / "net.pt2")
-    assert torch.export.load(tmp_path / "net.pt2").module()(integers.int_repr()).equal(want)
+    result = torch.export.load(tmp_path / "net.pt2").module()(integers.int_repr())
+    assert result.equal(module(integers).int_repr())
+
+
+@pytest.mark.export
+def test_native_code_of_quantized_convolutions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    always(monkeypatch)
+    module, integers = quantized_convolutions()
+    program, want = export(module, (integers,)), module(integers).int_repr()
     artifact = aot_compile(program, tmp_path / "native", options=OPTIONS)
     np.testing.assert_array_equal(load_native(artifact.folder).run(integers.int_repr().numpy()), want.numpy())
     sizes = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from selection import diagonals, pairwise
 
 import numod
 from numod import nn
@@ -42,11 +43,11 @@ def reference(kind, x, weight, scale, bias, h, c, reverse):
     return [np.concatenate([states[step][k] for step in range(steps)]) for k in range(2 if kind == "lstm" else 1)]
 
 
-@pytest.mark.parametrize("kind", ["lstm", "gru"])
-@pytest.mark.parametrize(("batch", "size"), [(1, 5), (3, 34), (8, 16)])
-@pytest.mark.parametrize("reverse", [False, True])
-@pytest.mark.parametrize("packed", [False, True])
-def test_states_are_those_of_the_steps(kind, batch, size, reverse, packed):
+@pytest.mark.parametrize("kind, sizes, reverse, packed", pairwise(
+    ["lstm", "gru"], [(1, 5), (3, 34), (8, 16)], [False, True], [False, True], others=pytest.mark.fuzz
+))  # fmt: skip
+def test_states_are_those_of_the_steps(kind, sizes, reverse, packed):
+    batch, size = sizes
     random, gates = np.random.default_rng(size), 4 if kind == "lstm" else 3
     wide = gates * size
     x, bias = random.standard_normal((6 * batch, wide)), random.standard_normal(wide)
@@ -66,10 +67,10 @@ def test_states_are_those_of_the_steps(kind, batch, size, reverse, packed):
         assert np.median(np.abs(result.numpy() - value)) < 1e-5  # a tie may round to the other integer
 
 
-@pytest.mark.parametrize("kind", ["LSTM", "GRU"])
-@pytest.mark.parametrize(
-    "options", [{}, {"num_layers": 2, "bidirectional": True, "batch_first": True}, {"bias": False}]
-)
+@pytest.mark.parametrize("options, kind", diagonals(
+    [{}, {"num_layers": 2, "bidirectional": True, "batch_first": True}, {"bias": False}], ["LSTM", "GRU"], 2,
+    others=pytest.mark.fuzz,
+))  # fmt: skip
 def test_layers_of_modules_run_as_steps(kind, options, monkeypatch):
     numod.manual_seed(0)
     layer = getattr(nn, kind)(12, 20, **options)
