@@ -41,6 +41,8 @@ def plan_with_gradients(op: Op, inputs: tuple, layouts: tuple, attributes: tuple
     if background.works() and tape.packing is None:
         with suppress(Exception):  # whatever it is, the backward pass will say
             _begin_gradients(op, inputs, attributes, plan)
+        with build.ahead(), muted(), suppress(Exception):
+            extensions.begin_layers()
     if all(kernel.finish is None for kernel in kernels):
         return plan
     return op.plan(layouts, attributes)  # launches of the first plan would test whether LLVM has finished
@@ -55,20 +57,22 @@ def _begin_gradients(op: Op, inputs: tuple, attributes: tuple, plan: Plan) -> No
     several = isinstance(plan.layout, tuple)
     grad_enabled, dispatch.state.grad_enabled = dispatch.state.grad_enabled, False
     try:
-        with build.ahead(), muted():
-            foreseen = tuple([_foreseen(x._layout, x.requires_grad) if isinstance(x, Tensor) else x for x in inputs])
-            results = tuple([_foreseen(result) for result in (plan.layout if several else (plan.layout,))])
+        with build.ahead(), muted(), background.later():
+            foreseen = tuple(
+                [without_memory(x._layout, x.requires_grad) if isinstance(x, Tensor) else x for x in inputs]
+            )
+            results = tuple([without_memory(result) for result in (plan.layout if several else (plan.layout,))])
             layouts = [x._layout if isinstance(x, Tensor) else type(x) for x in foreseen]
             tape.record(op, foreseen, layouts, attributes, results if several else results[0])
             if results[0]._node is not None:
-                gradient = _foreseen(results[0]._layout)
+                gradient = without_memory(results[0]._layout)
                 for k, part in results[0]._node.backward([gradient, *[None] * (len(results) - 1)]):
                     converted(part, layouts[k])
     finally:
         dispatch.state.grad_enabled = grad_enabled
 
 
-def _foreseen(original: Layout, requires_grad: bool = False) -> Tensor:
+def without_memory(original: Layout, requires_grad: bool = False) -> Tensor:
     """A tensor like those of a layout on the CPU, without memory."""
     tensor = object.__new__(Tensor)
     tensor._layout = layout(original.shape, original.dtype, foreseen_cpu(), original.strides)

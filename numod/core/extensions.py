@@ -37,6 +37,9 @@ class Extensions:
         """The plan of an op that will be recorded; the kernels of its gradients are begun if its own ones are new."""
         return op.plan(layouts, attributes)
 
+    def begin_layers(self) -> None:
+        """Begin the kernels of the layers that follow in the module that runs, by nn."""
+
     def make_node(self, op: Op, inputs: tuple, layouts: Sequence, attributes: tuple, target: Tensor) -> object:
         """The tape's node for an in-place write, created before the write."""
 

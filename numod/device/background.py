@@ -14,21 +14,24 @@ import functools
 import os
 import threading
 from collections import deque
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 
 from . import phases, progress, room
 from .target import code_generator
 
 _POLL = 0.05  # seconds
 _THREAD = "numod compiler"  # the name of the threads
-_ahead: list[Queue] = []  # queues of kernels that are compiled ahead, which have tasks left
+_WAITED_FOR, _USUAL, _LATER = range(3)  # the urgency of tasks
+# the tasks of kernels that are compiled ahead which have not begun, with their queues, by urgency
+_ahead: tuple[deque, ...] = (deque(), deque(), deque())
 _ahead_threads: list[threading.Thread] = []  # threads that work on them
 UNLOCKED = "LLVMPY_RunNewModulePassManager", "LLVMPY_TargetMachineEmitToMemory"
 
 
 class _ThreadState(threading.local):
     working = False  # whether this thread runs a task
+    later = False  # whether it begins kernels that are needed after those that it begins otherwise
 
 
 _thread_state = _ThreadState()
@@ -68,6 +71,16 @@ def works() -> bool:
     return any(thread.is_alive() for thread in tuple(_ahead_threads))
 
 
+@contextmanager
+def later() -> Iterator[None]:
+    """Context in which kernels are begun that are needed after all others, such as those of gradients."""
+    before, _thread_state.later = _thread_state.later, True
+    try:
+        yield
+    finally:
+        _thread_state.later = before
+
+
 def _processors() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
@@ -75,24 +88,22 @@ def _processors() -> int:
 class Queue:
     """Tasks for background threads, one per processor except the caller's. `finish` runs the remaining ones.
 
-    A task is called with a code generator; `finish` calls the function that it returns. The threads of queues that are
-    `ahead` work on all of these, those that are waited for first: the caller goes on with other kernels before it calls
+    A task is called with a code generator; `finish` calls the function that it returns. Queues that are `ahead` share
+    their threads, which do the tasks that are waited for first: the caller goes on with other kernels before it calls
     `finish`.
     """
 
     def __init__(self, ahead: bool = False) -> None:
-        self.waiting: deque[Callable[[object], Callable]] = deque()
+        self.waiting = _ahead if ahead else (deque(), deque(), deque())
+        self.pending: list[Callable[[object], Callable]] = []  # tasks that have not ended
         self.done: list[Callable] = []
         self.errors: list[Exception] = []
-        self.count = 0  # tasks that were put
         self.ended = threading.Event()  # set when a task ends
         self.threads: list[threading.Thread] = _ahead_threads if ahead else []
         self.spent = phases.current()  # the time of the kernel that is built
         self.has_room = room.address_limit() is None  # a thread takes 70 MB of addresses
         self.most = _processors() - 1 if self.has_room else 0
         self.ahead = ahead
-        if ahead:
-            _ahead.append(self)
 
     def put(self, task: Callable[[object], Callable]) -> None:
         """Add a task.
@@ -100,87 +111,105 @@ class Queue:
         The first one is left until `finish`: a single task would only move to another thread's colder cache.
         """
         skip_locks()
-        self.count += 1
-        self.waiting.append(task)
+        self.pending.append(task)
+        self.waiting[_LATER if _thread_state.later else _USUAL].append((self, task))
         self._start(self.most, 1 if self.ahead else 2)
 
     def _start(self, most: int, tasks: int = 1) -> None:
         """Start a thread if so many tasks wait and fewer than `most` threads work."""
         self.threads[:] = [thread for thread in self.threads if thread.is_alive()]
-        if len(self.waiting) < tasks or len(self.threads) >= most:
+        if sum(map(len, self.waiting)) < tasks or len(self.threads) >= most:
             return
-        target = _work_on_all if self.ahead else self._work_apart
-        thread = threading.Thread(target=target, name=_THREAD, daemon=True)
+        thread = threading.Thread(target=_work, args=(self.waiting,), name=_THREAD, daemon=True)
         with suppress(RuntimeError):  # no more threads, as at the interpreter's exit
             thread.start()
             self.threads.append(thread)
 
     def abandon(self) -> None:
         """Drop the tasks that have not begun, and do not wait for the others. They use nothing of the caller's."""
-        self.waiting.clear()
-        self.count, self.threads = 0, []
+        for task in self.pending:
+            self._take_out(task)
+        self.pending, self.threads = [], _ahead_threads if self.ahead else []
 
-    def finish(self) -> None:
-        """Run the remaining tasks and wait for the others. Raises the first error of a task, once.
+    def _take_out(self, task: Callable[[object], Callable]) -> bool:
+        """Remove a task from those that wait. Returns whether it was one."""
+        for line in self.waiting:
+            with suppress(ValueError):
+                line.remove((self, task))
+                return True
+        return False
+
+    def hasten(self, task: Callable[[object], Callable]) -> None:
+        """Let a task come before those that nobody waits for."""
+        if self._take_out(task):
+            self.waiting[_WAITED_FOR].append((self, task))
+
+    def finish(self, task: Callable[[object], Callable] | None = None) -> None:
+        """Run the remaining tasks, or the given one, and wait for them. Raises the first error of a task, once.
 
         The main thread leaves its part to another thread: it could not act on a signal while LLVM works.
         """
         apart = self.has_room and threading.current_thread() is threading.main_thread()
-        if self in _ahead:  # its tasks come before those that nobody waits for
-            _ahead[:] = [self, *[queue for queue in _ahead if queue is not self]]
+        for wanted in (*self.pending,) if task is None else (task,):
+            self.hasten(wanted)
         with phases.Span("wait", "for LLVM in background threads"):
-            while len(self.done) + len(self.errors) < self.count:
+            while self._is_pending(task):
                 self.ended.clear()
                 if apart:
                     self._start(self.most + 1)
                 if not apart or not self.threads:
-                    self._work()
-                if len(self.done) + len(self.errors) < self.count:
+                    _work(self.waiting, lambda: self._is_pending(task))
+                if self._is_pending(task):
                     self.ended.wait(_POLL)
                 progress.checkpoint()
             if not self.ahead:
                 for thread in self.threads:
                     thread.join()
-        if self in _ahead:
-            _ahead.remove(self)
-        for take in self.done:
-            take()
-        errors, self.errors, self.count = self.errors, [], len(self.done)
+        while self.done:
+            self.done.pop(0)()
+        errors, self.errors = self.errors, []
         if errors:
             raise errors[0]
 
-    def _work_apart(self) -> None:
-        with phases.collected(self.spent, background=True):
-            self._work()
+    def _is_pending(self, task: Callable[[object], Callable] | None) -> bool:
+        """Whether a task has not ended, or any."""
+        return bool(self.pending) if task is None else task in self.pending
 
-    def _work(self) -> None:
-        generator = None
-        while True:
-            try:
-                task = self.waiting.popleft()
-            except IndexError:
-                return
-            try:
-                generator = generator or code_generator()
-                _thread_state.working = True
-                self.done.append(task(generator))
-            except Exception as error:
-                self.errors.append(error)
-            finally:
-                _thread_state.working = False
-                self.ended.set()
+    def run(self, task: Callable[[object], Callable], generator: Callable[[], object]) -> None:
+        """Run a task that waits no more."""
+        pending = self.pending
+        try:
+            _thread_state.working = True
+            self.done.append(task(generator()))
+        except Exception as error:
+            self.errors.append(error)
+        finally:
+            _thread_state.working = False
+            with suppress(ValueError):  # abandoned
+                pending.remove(task)
+            self.ended.set()
 
 
-def _work_on_all() -> None:
-    """Work on the queues of kernels that are compiled ahead until no task waits."""
-    while (queue := next((queue for queue in tuple(_ahead) if queue.waiting), None)) is not None:
-        queue._work_apart()
+def _work(waiting: tuple[deque, ...], goes_on: Callable[[], bool] = lambda: True) -> None:
+    """Run tasks until none waits, in the order of their urgency."""
+    generator = functools.cache(code_generator)
+    while goes_on() and (entry := _next(waiting)) is not None:
+        queue, task = entry
+        with phases.collected(queue.spent, background=threading.current_thread().name == _THREAD):
+            queue.run(task, generator)
+
+
+def _next(waiting: tuple[deque, ...]) -> tuple[Queue, Callable[[object], Callable]] | None:
+    for line in waiting:
+        with suppress(IndexError):
+            return line.popleft()
+    return None
 
 
 def leave() -> None:
     """Drop all tasks that have not begun, and wait for the others: at the interpreter's exit LLVM must not work."""
-    for queue in _ahead:
-        queue.abandon()
+    while (entry := _next(_ahead)) is not None:
+        entry[0].abandon()
     for thread in _ahead_threads:
         thread.join()
 

@@ -70,7 +70,7 @@ def library_class() -> type:
     from numba.core.codegen import JITCodeLibrary
 
     class Library(JITCodeLibrary):
-        apart, rolled, machine_code, queue = False, False, None, None
+        apart, rolled, machine_code, queue, task = False, False, None, None, None
         code_here = None  # machine code for this processor, where `machine_code` is for another
 
         def _optimize_functions(self, module: object) -> None:
@@ -78,8 +78,9 @@ def library_class() -> type:
 
         def _optimize_final_module(self) -> None:
             if self.apart:
+                self.task = functools.partial(self._complete, background.copied(self._final_module))
                 self.queue = _queue
-                _queue.put(functools.partial(self._complete, background.copied(self._final_module)))
+                _queue.put(self.task)
 
         def _complete(self, module: object, generator: object) -> Callable[[], None]:
             """Optimise a module and generate its machine code; returns a function that stores both in the library."""
@@ -92,6 +93,7 @@ def library_class() -> type:
             def take() -> None:
                 names = tuple(function.name for function in module.functions if not function.is_declaration)
                 self._final_module, self.machine_code, self.code_here = module, (code, names), (here or code, names)
+                self.task = None
 
             return take
 
@@ -114,10 +116,15 @@ def library_class() -> type:
         def _get_module_for_linking(self) -> object:
             return llvm.parse_assembly("") if self.apart else super()._get_module_for_linking()
 
+        def hasten(self) -> None:
+            """Let the machine code be generated before that which nobody waits for."""
+            if self.task is not None:
+                self.queue.hasten(self.task)
+
         def object_file(self) -> tuple[bytes, tuple[str, ...]]:
             """The machine code, and the names of the functions in it; generated now if the background work failed."""
-            if self.machine_code is None and self.queue is not None:
-                self.queue.finish()
+            if self.task is not None:
+                self.queue.finish(self.task)
             if self.machine_code is None:
                 self._complete(background.copied(self._final_module), target.code_generator())()
             return self.machine_code
@@ -198,8 +205,14 @@ def machine_code(result: object) -> tuple[tuple[tuple[bytes, tuple[str, ...]], .
     """(object files, each with the names of its functions; name of the entry point; name of the environment's variable)
     of a function that Numba translated.
     """
-    objects = tuple(part.object_file() for part in parts(result.library))
-    return objects, result.fndesc.llvm_cpython_wrapper_name, result.fndesc.env_name
+    libraries = parts(result.library)
+    for library in libraries:
+        library.hasten()
+    return (
+        tuple([library.object_file() for library in libraries]),
+        result.fndesc.llvm_cpython_wrapper_name,
+        result.fndesc.env_name,
+    )
 
 
 def entry(

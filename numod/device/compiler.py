@@ -17,6 +17,7 @@ import threading
 import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from importlib.util import find_spec
 
 from . import code_library, front_end, phases, replacements, signals, target
 from .phases import Span
@@ -38,12 +39,32 @@ def prepare() -> None:
     def refresh() -> None:
         from numba.core.registry import cpu_target
 
-        cpu_target.typing_context.refresh()
-        cpu_target.target_context.refresh()
+        with _leaving_scipy():
+            cpu_target.typing_context.refresh()
+            cpu_target.target_context.refresh()
 
     with Span("import", "start Numba's compiler"), target.making_lasting_objects():
         target.in_thread(refresh)
         phases.watch_passes()
+
+
+@contextmanager
+def _leaving_scipy() -> Iterator[None]:
+    """Context in which Numba does not import SciPy to see whether it is there, which takes as long as its own start.
+
+    A function of the user's that needs BLAS imports it.
+    """
+    from numba.np import linalg
+
+    def ensure_blas() -> None:
+        if find_spec("scipy") is None:
+            raise ImportError("scipy is not installed")
+
+    usual, linalg.ensure_blas = linalg.ensure_blas, ensure_blas
+    try:
+        yield
+    finally:
+        linalg.ensure_blas = usual
 
 
 def device_function(

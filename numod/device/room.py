@@ -11,7 +11,6 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
-from importlib.util import find_spec
 
 from ..errors import OutOfMemoryError
 
@@ -22,9 +21,6 @@ except ImportError:  # Windows has no such limits
 
 RESERVE = 160 << 20  # bytes of a limited address space that are kept for compilation, at most an eighth of it
 IMPORT = 290 << 20  # addresses that Numba and LLVM take
-# addresses that SciPy takes besides, which Numba imports where it is installed. Without them its OpenBLAS starts no
-# threads and waits for them without end
-SCIPY = 64 << 20
 # addresses that LLVM takes for a kernel, and more for each byte of its bytecode. About half of them are used
 COMPILE, PER_INSTRUCTION = 48 << 20, 20_000
 LOAD = 8 << 20  # addresses that it takes to load a compiled kernel
@@ -128,13 +124,6 @@ def require(size: int, purpose: str) -> None:
             "it, "
             "so that its kernels are found compiled in the cache folder (NUMOD_CACHE_DIR)"
         )
-
-
-def for_import() -> int:
-    """The bytes of address space that the import of Numba takes."""
-    if address_limit() is None or find_spec("scipy") is None:
-        return IMPORT
-    return IMPORT + SCIPY
 
 
 def _shortage(size: int) -> str | None:

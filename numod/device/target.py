@@ -88,7 +88,7 @@ def has_vectors() -> bool:
 def numba() -> types.ModuleType:
     """Numba, imported in a new thread: deep in a recursion, the import would fail half-way, for good."""
     if "numba" not in sys.modules:
-        room.require(room.for_import(), "import Numba and LLVM")
+        room.require(room.IMPORT, "import Numba and LLVM")
         with Span("import", "import numba"), making_lasting_objects():
             in_thread(lambda: importlib.import_module("numba"))
         signals.deliver()  # the compiler takes as long again to start

@@ -6,6 +6,8 @@ part of a flat array; no exceptions. Float literals have the kernel's `real` typ
 
 from __future__ import annotations
 
+from types import FunctionType
+
 functions: dict[str, object] = {}
 wide: set[object] = set()  # functions whose float literals stay float64
 inlined: set[object] = set()  # functions that CPU kernels inline
@@ -22,6 +24,13 @@ def scalar(function: object) -> object:
         )
     functions[function.__name__] = function
     return function
+
+
+def filled(function: FunctionType, name: str, **values: object) -> FunctionType:
+    """The function as another one, called `name`, with these values of its compile-time parameters."""
+    other = FunctionType(function.__code__, function.__globals__, name)
+    other.__kwdefaults__, other.__annotations__ = values, function.__annotations__
+    return other
 
 
 def wide_scalar(function: object) -> object:

@@ -34,4 +34,5 @@ from .sync_batch_norm import *
 from .transformer import *
 from .vision import *
 
+from . import early_layers as early_layers
 from . import modules  # noqa: F401  imported last: it adds aliases of the files above

@@ -7,6 +7,8 @@ import os
 import subprocess
 import sys
 import threading
+from collections import deque
+from collections.abc import Callable
 
 import llvmlite.binding as llvm
 import numpy as np
@@ -54,18 +56,68 @@ def test_tasks_are_done_by_other_threads_while_the_caller_goes_on(monkeypatch: p
     assert len(by) == 4 and worker in by and not worker.is_alive() and taken == [threading.current_thread()] * 4
 
 
-def test_tasks_that_are_waited_for_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def nothing_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if no kernel were compiled ahead, with a generator that is not LLVM's."""
     monkeypatch.setattr(background, "code_generator", lambda: None)
-    monkeypatch.setattr(background, "_ahead", [])
+    monkeypatch.setattr(background, "_ahead", tuple([deque() for _ in background._ahead]))
     monkeypatch.setattr(background, "_ahead_threads", [])
+
+
+def queue_of(tasks: list[Callable]) -> background.Queue:
+    """A queue of a kernel that is compiled ahead, whose threads start when it is waited for."""
+    queue = background.Queue(ahead=True)
+    queue.most, queue.has_room = 0, True
+    for task in tasks:
+        queue.put(task)
+    return queue
+
+
+def test_tasks_that_are_waited_for_come_first_and_those_of_gradients_last(nothing_waits: None) -> None:
     order: list[int] = []
-    queues = [background.Queue(ahead=True) for _ in range(3)]
-    for number, queue in enumerate(queues):
-        queue.most, queue.has_room = 0, True  # a thread starts at `finish`
-        queue.put(lambda generator, number=number: order.append(number) or (lambda: None))
-    for number in (2, 0, 1):
-        queues[number].finish()
-    assert order == [2, 0, 1]
+
+    def task(number: int) -> Callable:
+        return lambda generator: order.append(number) or (lambda: None)
+
+    with background.later():
+        last = queue_of([task(3)])
+    queues = [queue_of([task(number)]) for number in range(3)]
+    for queue in (queues[2], queues[0], queues[1], last):
+        queue.finish()
+    assert order == [2, 0, 1, 3]
+
+
+def test_a_task_is_waited_for_alone(nothing_waits: None) -> None:
+    may_end, taken = threading.Event(), []
+
+    def long_task(generator: object) -> Callable:
+        assert may_end.wait(60)
+        return lambda: taken.append("long")
+
+    def short_task(generator: object) -> Callable:
+        return lambda: taken.append("short")
+
+    queue = queue_of([long_task, short_task])
+    queue.finish(short_task)
+    assert taken == ["short"] and queue.pending == [long_task]
+    may_end.set()
+    queue.finish()
+    assert taken == ["short", "long"] and queue.pending == []
+
+
+def test_the_main_thread_s_wait_starts_a_thread_for_the_tasks_of_other_kernels(nothing_waits: None) -> None:
+    met = threading.Barrier(2, timeout=60)
+
+    def task(generator: object) -> Callable:
+        met.wait()  # a thread alone would not get here twice
+        return lambda: None
+
+    first, other = queue_of([task]), queue_of([task])
+    first.most = 1
+    first._start(1)
+    first.finish()
+    other.finish()
+    assert not met.broken
 
 
 @pytest.mark.parametrize("most", [0, 1])

@@ -112,6 +112,26 @@ assert njit(lambda n: np.arange(n)[::-1].copy())(3).tolist() == [2, 1, 0]
     subprocess.run([sys.executable, "-c", script], check=True, env={**os.environ, "NUMOD_CACHE_DIR": ""})
 
 
+NEEDS_BLAS = """
+import sys
+import numpy as np
+from numba import njit
+import numod
+numod.ones(2) + 1
+assert "scipy.linalg" not in sys.modules
+x = np.arange(9.0).reshape(3, 3)
+assert (njit(lambda x: np.dot(x, x))(x) == x @ x).all()
+assert "scipy.linalg" in sys.modules
+"""
+
+
+def test_scipy_is_imported_only_for_users_functions_that_need_its_blas() -> None:
+    pytest.importorskip("scipy")
+    environment = {**os.environ, "NUMOD_CACHE_DIR": ""}
+    finished = subprocess.run([sys.executable, "-c", NEEDS_BLAS], env=environment, capture_output=True, text=True)
+    assert finished.returncode == 0, finished.stderr
+
+
 def test_kernels_and_their_parts_share_helpers() -> None:
     text = "@device_function\ndef of_both(x):\n    return x + 1\n"
     loop = (

@@ -168,9 +168,9 @@ def test_control_c_ends_a_compilation_and_leaves_the_compiler_sound(uncached, mo
             interrupted_build(monkeypatch, 40001, at, signal.SIGINT)
     usual = background.Queue.finish
 
-    def finish(self) -> None:  # a signal while LLVM works
+    def finish(self, task: object = None) -> None:  # a signal while LLVM works
         signal.raise_signal(signal.SIGINT)
-        usual(self)
+        usual(self, task)
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(background.Queue, "finish", finish)

@@ -24,7 +24,7 @@ from ..values.source_location import CannotRepeat
 from .lower import Buffer
 from ..ir.program import Program, Value
 from .executable import Executable
-from .section import Form, Section
+from .section import Form, Section, begin_kernels, is_linked
 from ..values.pytree import ArgumentContainer, is_structure, parts, replace
 
 
@@ -64,6 +64,8 @@ class Differentiable(Executable):
         forward, backward = (
             [call for call in calls if (call.position < self.boundary) is first] for first in (True, False)
         )
+        if not (form.dynamic or is_linked(forward, form) or is_linked(backward, form)):
+            begin_kernels([*forward, *backward])  # before the first section waits for its own
         self.section = Section(self.lowered, forward, self.places, self.arena_size, name, form)
         form = self.section.form_at_other_sizes(form)
         self.backward = Section(self.lowered, backward, self.places, self.arena_size, f"{name}_backward", form)

@@ -83,10 +83,7 @@ class Section:
         else:
             self.kernel = None
             with progress.expecting(len({id(call.kernel) for call in self.calls if isinstance(call, Call)})):
-                with build.ahead():  # LLVM works on all kernels at a time
-                    for call in self.calls:
-                        if isinstance(call, Call) and call.kernel is not None and call.host is None:
-                            call.kernel.build()
+                begin_kernels(self.calls)
                 self.launchers = [
                     None if isinstance(call, CheckCall) else call.host or call.kernel.build() for call in self.calls
                 ]
@@ -189,6 +186,14 @@ class Section:
             return buffer.device.empty(buffer.size, buffer.storage)
         offset = self.places[buffer]
         return arena[offset : offset + buffer.nbytes].view(buffer.storage)
+
+
+def begin_kernels(calls: Sequence[Call | CheckCall]) -> None:
+    """Begin the kernels of calls that are launched separately: LLVM works on all at a time."""
+    with build.ahead():
+        for call in calls:
+            if isinstance(call, Call) and call.kernel is not None and call.host is None:
+                call.kernel.build()
 
 
 def _elements(x: Tensor) -> np.ndarray:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from ..language import uintp
 from ..registers.primitives.tiles import copy_line, split1, split2, split4, split8, split16
-from ..scalar import rolled_scalar, scalar, shared_scalar
+from ..scalar import filled, rolled_scalar, scalar, shared_scalar
 
 
 class GridLines(NamedTuple):
@@ -78,13 +78,12 @@ def fill_columns(columns, kernel_w, pad_w, step_w, stride_w, s_w, low_w, variant
         columns[uintp(kernel_w + r)] = v if apart else low_w * s + r
 
 
-@rolled_scalar
-def copy_to_grid(
+def _copy_to_grid(
     x, base, image_step, grid, grid_at, count, channels, depth, height, width, s_d, s_h, s_w, low_d, low_h, columns,
-    variants, shape: GridShape, conv: Taps,
+    variants, shape: GridShape, conv: Taps, *, FURTHER_STRIDES,
 ):  # fmt: skip
     """grid[grid_at:] = `count` images, which begin at x[base]. Line (0, 0) of the grid is line (low_d, low_h) of
-    phase 0. Elements outside the images are 0.
+    phase 0. Elements outside the images are 0. `s_w` is 1 or 2, or larger with FURTHER_STRIDES.
     """
     # lines follow each other in x as in the grid
     contiguous = (shape.stack == 1) & (shape.grid_w == width) & (s_h == 1) & (s_w == 1)
@@ -148,29 +147,35 @@ def copy_to_grid(
                                     x, source, x_step, first, last, top, stop, grid, target, step, plane, shape.grid_h,
                                     shape.grid_w, phase_count, room, less,
                                 )  # fmt: skip
-                            elif s_w == 4:
-                                split4(
-                                    x, source, x_step, first, last, top, stop, grid, target, step, plane, shape.grid_h,
-                                    shape.grid_w, phase_count, room, less,
-                                )  # fmt: skip
-                            elif s_w == 8:
-                                split8(
-                                    x, source, x_step, first, last, top, stop, grid, target, step, plane, shape.grid_h,
-                                    shape.grid_w, phase_count, room, less,
-                                )  # fmt: skip
-                            elif s_w == 16:
-                                split16(
-                                    x, source, x_step, first, last, top, stop, grid, target, step, plane, shape.grid_h,
-                                    shape.grid_w, phase_count, room, less,
-                                )  # fmt: skip
-                            else:
-                                for i in range(shape.grid_h):
-                                    for t in range(phase_count):
-                                        for j in range(shape.grid_w):
-                                            k, element = j * s_w + t, target + i * step + t * plane + j
-                                            read = (k >= first) & (k < last) & (i >= top) & (i < stop)
-                                            grid[uintp(element)] = x[uintp(source + i * x_step + k)] if read else 0
+                            elif FURTHER_STRIDES:
+                                if s_w == 4:
+                                    split4(
+                                        x, source, x_step, first, last, top, stop, grid, target, step, plane, shape.grid_h,
+                                        shape.grid_w, phase_count, room, less,
+                                    )  # fmt: skip
+                                elif s_w == 8:
+                                    split8(
+                                        x, source, x_step, first, last, top, stop, grid, target, step, plane, shape.grid_h,
+                                        shape.grid_w, phase_count, room, less,
+                                    )  # fmt: skip
+                                elif s_w == 16:
+                                    split16(
+                                        x, source, x_step, first, last, top, stop, grid, target, step, plane, shape.grid_h,
+                                        shape.grid_w, phase_count, room, less,
+                                    )  # fmt: skip
+                                else:
+                                    for i in range(shape.grid_h):
+                                        for t in range(phase_count):
+                                            for j in range(shape.grid_w):
+                                                k, element = j * s_w + t, target + i * step + t * plane + j
+                                                read = (k >= first) & (k < last) & (i >= top) & (i < stop)
+                                                grid[uintp(element)] = x[uintp(source + i * x_step + k)] if read else 0
                         at += shape.grid_h * shape.stack * shape.grid_w
+
+
+# two forms: the functions for larger strides take a fifth of LLVM's time for the first convolution of a process
+copy_to_grid = rolled_scalar(filled(_copy_to_grid, "copy_to_grid", FURTHER_STRIDES=False))
+copy_to_strided_grid = rolled_scalar(filled(_copy_to_grid, "copy_to_strided_grid", FURTHER_STRIDES=True))
 
 
 @rolled_scalar

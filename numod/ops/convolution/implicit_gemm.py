@@ -20,6 +20,7 @@ from ...device import Layout, threads
 from ...kernel import bind, build, specialize
 from ...kernel.language import int64, parallel_range, uintp
 from ...kernel.library.direct import Geometry
+from ...kernel.library.grid import copy_to_grid, copy_to_strided_grid
 from ...kernel.library.grid_products import multiply_grid, multiply_grid_rows
 from ...kernel.registers import tiles
 from ..matmul.epilogue import Epilogue
@@ -167,6 +168,7 @@ def _grid_kernel(
 
     values = {
         "multiply": multiply_grid_rows if row_by_row else multiply_grid,
+        "to_grid": copy_to_grid if numbers.stride_w <= 2 else copy_to_strided_grid,
         "TILE_ROWS": tile_rows,
         "LANES": lanes,
         "PACKED": PACKED_ROWS,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...kernel.library.direct import Geometry
-from ...kernel.library.grid import copy_to_grid, fill_columns, fill_taps
+from ...kernel.library.grid import copy_to_strided_grid, fill_columns, fill_taps
 from ...kernel.specialize import template
 from .implicit_gemm_plan import GridPlan
 
@@ -31,9 +31,12 @@ def block_of(task, plan: GridPlan, conv: Geometry):
 
 
 @template
-def copy_block(x, image, group, first, count, grid, grid_at, columns, plan: GridPlan, conv: Geometry):
+def copy_block(
+    x, image, group, first, count, grid, grid_at, columns, plan: GridPlan, conv: Geometry, *,
+    to_grid=copy_to_strided_grid,
+):  # fmt: skip
     """Copy to a grid the input that the block of output rows from `first` on reads: `count` images of one group."""
-    copy_to_grid(
+    to_grid(
         x, (image * conv.groups + group) * conv.channels * conv.depth * conv.height * conv.width,
         conv.groups * conv.channels * conv.depth * conv.height * conv.width, grid, grid_at, count, conv.channels,
         conv.depth, conv.height, conv.width, conv.stride_d, conv.stride_h, conv.stride_w, plan.low_d,
@@ -42,9 +45,9 @@ def copy_block(x, image, group, first, count, grid, grid_at, columns, plan: Grid
 
 
 @template
-def copy_channel(x, channel, grid, columns, plan: GridPlan, conv: Geometry):
+def copy_channel(x, channel, grid, columns, plan: GridPlan, conv: Geometry, *, to_grid=copy_to_strided_grid):
     """Copy a channel of all images to the one grid that all workers read. There is one group."""
-    copy_to_grid(
+    to_grid(
         x, channel * conv.depth * conv.height * conv.width, conv.channels * conv.depth * conv.height * conv.width, grid,
         channel * conv.stride_d * conv.stride_h * plan.variants * plan.grid_d * plan.grid_h * plan.stack * plan.grid_w,
         conv.images, 1, conv.depth, conv.height, conv.width, conv.stride_d, conv.stride_h, conv.stride_w, plan.low_d,
