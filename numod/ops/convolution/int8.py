@@ -21,6 +21,7 @@ from .int8_depthwise import depthwise, signature_of
 from .int8_packing import pack_byte_filters, packer
 from .int8_scalar import plain_convolution, scalar_convolution
 from .int8_tiled import tiled
+from .int8_winograd import pack_byte_winograd, uses_winograd, winograd
 
 
 class ByteConvolution(Op):
@@ -96,7 +97,10 @@ class ByteConvolution(Op):
         x, weight, groups = *arguments[:2], attributes[3]
         if x.device.type != "cpu" or _is_depthwise(x, weight, groups):
             return None
-        return Packing(1, pack_byte_filters, self.packing_attributes(weight, attributes), packed_byte_convolution)
+        packing = Packing(1, pack_byte_filters, self.packing_attributes(weight, attributes), packed_byte_convolution)
+        if not uses_winograd(x, weight, attributes):
+            return packing
+        return Packing(1, pack_byte_winograd, (), winograd_byte_convolution, exported=packing)
 
     def packing_attributes(self, weight: Layout, attributes: tuple, machine: target.Machine | None = None) -> tuple:
         """See `Op.packing_attributes`."""
@@ -115,10 +119,18 @@ class PackedByteConvolution(ByteConvolution):
         """The filters are packed already."""
 
 
+class WinogradByteConvolution(PackedByteConvolution):
+    """`packed_byte_convolution` of filters that `pack_byte_winograd` transformed: equal results, for some shapes."""
+
+    def prepare(self, arguments: tuple, attributes: tuple) -> Plan:
+        x, (out, sizes) = arguments[0], self.shapes(arguments, attributes)
+        return Plan(out, with_packed_weight(*winograd(self.name, x, out, sizes), x.device, None))
+
+
 def _is_depthwise(x: Layout, weight: Layout, groups: int) -> bool:
     return groups == x.shape[3] == weight.shape[0] and x.shape[3] > 1
 
 
-byte_convolution, packed_byte_convolution = (
-    ByteConvolution("byte_convolution"), PackedByteConvolution("packed_byte_convolution"),
-)  # fmt: skip
+byte_convolution = ByteConvolution("byte_convolution")
+packed_byte_convolution = PackedByteConvolution("packed_byte_convolution")
+winograd_byte_convolution = WinogradByteConvolution("winograd_byte_convolution")
