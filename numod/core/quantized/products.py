@@ -103,6 +103,8 @@ def _row(bias: Tensor | None, like: Tensor) -> Tensor:
     """A bias as a contiguous row of the shape and dtype of another, or zeros. Raises RuntimeError for other shapes."""
     if bias is None:
         return like.new_zeros(like.shape[0])
+    if bias._layout is like._layout and not bias.requires_grad:
+        return bias
     bias = _plain(bias).to(like.dtype)
     return (bias if bias.shape == like.shape else bias.expand(like.shape)).contiguous()
 

@@ -183,6 +183,7 @@ def with_packed_bytes(
     def choice(step: Step, packing: Packing) -> Packing | None:
         if not _multiplies_bytes(program, step):
             return None
+        packing = packing.exported or packing
         if machine is None:
             return packing
         weight = program.layouts[step.inputs[packing.position]]

@@ -13,6 +13,7 @@ from . import (
     argminmax,
     butterflies,
     byte_tiles,
+    byte_winograd,
     depthwise_bytes,
     depthwise_fma,
     dots,
@@ -26,8 +27,8 @@ from . import (
 )
 
 _MODULES = (
-    vectors, tiles, butterflies, byte_tiles, dots, limb_dots, argminmax, pool_rows, sparse_rows, sparse_windows,
-    depthwise_bytes, depthwise_fma, winograd,
+    vectors, tiles, butterflies, byte_tiles, byte_winograd, dots, limb_dots, argminmax, pool_rows, sparse_rows,
+    sparse_windows, depthwise_bytes, depthwise_fma, winograd,
 )  # fmt: skip
 
 

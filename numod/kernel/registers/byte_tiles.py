@@ -73,6 +73,7 @@ ROWS = (
 
 
 VNNI, SATURATING, PAIRS = "vnni", "saturating", "pairs"  # products of words: see above
+VNNI_PAIRS = "vnni pairs"  # the product of pairs, added by one instruction of VNNI
 
 
 @functools.cache
@@ -161,7 +162,7 @@ def functions() -> dict[str, Callable]:
 def emit(rows, vectors, kind, w, a, a_row, b, b_step, c, c_row, depth):
     """Write byte_tile."""
     one, all_rows = w.number(1), w.number(rows)
-    sums = _sums(w, rows, vectors, kind, a, a_row, w.number(0), b, b_step, depth, one, all_rows)
+    sums = sums_of(w, rows, vectors, kind, a, a_row, w.number(0), b, b_step, depth, one, all_rows)
     for i in range(rows):
         for v in range(vectors):
             w.store(sums[i][v], c, (c_row, i), v * w.lanes)
@@ -173,21 +174,32 @@ def emit_rows(
 ):  # fmt: skip
     """Write byte_rows."""
     w, builder = Writer(w.builder, w.ir.IntType(32)), w.builder
-    sums = _sums(w, rows, vectors, kind, a, a_row, a_segment, b, vectors * w.lanes, depth, segments, valid)
-    floats = Writer(builder, w.ir.FloatType(), w.lanes)
-    byte = Writer(builder, w.ir.IntType(8), w.lanes)
-    low, high = (floats.splat(builder.sitofp(bound, floats.element)) for bound in (least, most))
-    shift = w.splat(builder.trunc(zero, w.element))
+    sums = sums_of(w, rows, vectors, kind, a, a_row, a_segment, b, vectors * w.lanes, depth, segments, valid)
+    finish = requantizer(w, least, most, zero)
     for i in range(rows):
         with builder.if_then(builder.icmp_signed("<", w.number(i), valid)):
             for v in range(vectors):
                 total = builder.add(sums[i][v], w.load(added, v * w.lanes))
-                value = builder.fmul(builder.sitofp(total, floats.vector), floats.load(scales, v * w.lanes))
-                value = builder.select(builder.fcmp_ordered("<", value, low), low, value)
-                value = builder.select(builder.fcmp_ordered(">", value, high), high, value)
-                whole = builder.call(floats.declared(f"rint.v{w.lanes}f32", floats.vector, [floats.vector]), [value])
-                result = builder.trunc(builder.add(builder.fptosi(whole, w.vector), shift), byte.vector)
+                result = finish(total, scales, v * w.lanes)
+                byte = Writer(builder, w.ir.IntType(8), w.lanes)
                 byte.store_first(result, builder.sub(columns, w.number(v * w.lanes)), out, (out_row, i), v * w.lanes)
+
+
+def requantizer(w: Writer, least: object, most: object, zero: object) -> Callable:
+    """A function (total, scales, at) of sums and the scales from `at` on: round(total * scale) in [least, most] + zero,
+    as bytes."""
+    builder, floats = w.builder, Writer(w.builder, w.ir.FloatType(), w.lanes)
+    low, high = (floats.splat(builder.sitofp(bound, floats.element)) for bound in (least, most))
+    shift, bytes_type = w.splat(builder.trunc(zero, w.element)), w.ir.VectorType(w.ir.IntType(8), w.lanes)
+
+    def finish(total: object, scales: object, at: object) -> object:
+        value = builder.fmul(builder.sitofp(total, floats.vector), floats.load(scales, at))
+        value = builder.select(builder.fcmp_ordered("<", value, low), low, value)
+        value = builder.select(builder.fcmp_ordered(">", value, high), high, value)
+        whole = builder.call(floats.declared(f"rint.v{w.lanes}f32", floats.vector, [floats.vector]), [value])
+        return builder.trunc(builder.add(builder.fptosi(whole, w.vector), shift), bytes_type)
+
+    return finish
 
 
 def emit_floats(
@@ -195,7 +207,7 @@ def emit_floats(
 ):
     """Write byte_floats."""
     w, builder = Writer(w.builder, w.ir.IntType(32)), w.builder
-    sums = _sums(w, rows, vectors, kind, a, a_row, w.number(0), b, vectors * w.lanes, depth, w.number(1), valid)
+    sums = sums_of(w, rows, vectors, kind, a, a_row, w.number(0), b, vectors * w.lanes, depth, w.number(1), valid)
     floats = Writer(builder, w.ir.FloatType(), w.lanes)
     for i in range(rows):
         with builder.if_then(builder.icmp_signed("<", w.number(i), valid)):
@@ -208,7 +220,7 @@ def emit_floats(
                 floats.store_first(result, builder.sub(columns, w.number(at)), out, (out_row, i), at)
 
 
-def _sums(w, rows, vectors, kind, a, a_row, a_segment, b, b_step, depth, segments, valid):
+def sums_of(w, rows, vectors, kind, a, a_row, a_segment, b, b_step, depth, segments, valid):
     """Write the loops of a tile: the sums of each row, in vectors. Missing rows repeat the last one."""
     builder = w.builder
     starts = [w.at(a, (a_row, w.within(i, valid))) for i in range(rows)]
@@ -277,10 +289,9 @@ _HALVES = "halves"  # the products of bytes as 16-bit numbers, the even ones and
 def add_products(w: Writer, kind: str, total: object, left: object, right: object) -> object:
     """total + the dot product of two words: of 4 bytes, unsigned by signed, or of 2 signed 16-bit numbers."""
     builder = w.builder
-    if kind == VNNI:
-        return builder.call(
-            w.declared(f"x86.avx512.vpdpbusd.{32 * w.lanes}", w.vector, [w.vector] * 3), [total, left, right]
-        )
+    if kind in (VNNI, VNNI_PAIRS):
+        name = f"x86.avx512.{'vpdpbusd' if kind == VNNI else 'vpdpwssd'}.{32 * w.lanes}"
+        return builder.call(w.declared(name, w.vector, [w.vector] * 3), [total, left, right])
     half, byte, long = (
         w.ir.VectorType(w.ir.IntType(bits), count * w.lanes) for bits, count in ((16, 2), (8, 4), (32, 2))
     )

@@ -117,9 +117,10 @@ def test_tiles_of_dots(real, triple, processor, registers, register):
 @pytest.mark.parametrize(
     ("triple", "processor", "width", "kind", "instruction"),
     [(LINUX, "znver4", 64, "vnni", r"vpdpbusd.*zmm"), (LINUX, "alderlake", 32, "vnni", r"vpdpbusd.*ymm"),
+     (LINUX, "znver4", 64, "vnni pairs", r"vpdpwssd.*zmm"), (LINUX, "alderlake", 32, "vnni pairs", r"vpdpwssd.*ymm"),
      (LINUX, "haswell", 32, "pairs", r"vpmaddwd.*ymm"), (LINUX, "haswell", 32, "saturating", r"vpmaddubsw.*ymm"),
      (LINUX, "skylake-avx512", 64, "saturating", r"vpmaddubsw.*zmm"), (ARM, "neoverse-n1", 16, "pairs", r"smull2?\s|smlal2?\s")],
-    ids=["avx512-vnni", "avx-vnni", "sse-pairs-by-avx2", "avx2", "avx512bw", "neon"],
+    ids=["avx512-vnni", "avx-vnni", "avx512-vnni-pairs", "avx-vnni-pairs", "sse-pairs-by-avx2", "avx2", "avx512bw", "neon"],
 )  # fmt: skip
 def test_tiles_of_bytes(triple, processor, width, kind, instruction):
     module, word, rows = ir.Module(), ir.IntType(32).as_pointer(), 4

@@ -9,7 +9,7 @@ from numod.core.apply import apply
 from numod.device import target
 from numod.kernel.registers import byte_tiles
 from numod.kernel.registers.primitives import integers as primitives
-from numod.ops.convolution import int8
+from numod.ops.convolution import int8, int8_depthwise
 from numod.ops.convolution.int8 import byte_convolution
 
 CASES = {  # images (N, H, W, C), filters (O, KH, KW), stride, padding, dilation, groups
@@ -83,14 +83,14 @@ def test_words_of_two_numbers(monkeypatch):
 
 def test_depthwise_sums_without_words_of_bytes(monkeypatch):
     """The path of processors without VNNI."""
-    monkeypatch.setattr(int8.depthwise_words, "runs", lambda: False)
+    monkeypatch.setattr(int8_depthwise.depthwise_words, "runs", lambda: False)
     inputs, attributes = example("depthwise", "int8")
     result = apply(int8.ByteConvolution("plain_depthwise"), tuple(map(numod.from_numpy, inputs)), attributes)
     assert np.array_equal(result.numpy(), reference(*inputs, *attributes))
 
 
 def test_the_vector_form_of_a_pixel_is_the_plain_one():
-    lanes = int8.depthwise_words.lanes()
+    lanes = int8_depthwise.depthwise_words.lanes()
     random = np.random.default_rng(3)
     x, words = random.integers(0, 256, 2 * lanes).astype("uint8"), random.integers(0, 1 << 32, lanes).astype("uint32")
     out, added, scales = np.zeros(lanes, "int64"), np.arange(lanes), np.full(lanes, 0.001, "float32")
@@ -98,7 +98,9 @@ def test_the_vector_form_of_a_pixel_is_the_plain_one():
     primitives.depthwise_bytes(x, 0, taps, 0, 1, words, 0, added, 0, scales, 0, out, 0, 7, -100, 100, 3)
     for channel in range(7):
         number = next(
-            k for k in range(lanes) if int8.depthwise_words.channel_of(k // (lanes // 4), k % (lanes // 4)) == channel
+            k
+            for k in range(lanes)
+            if int8_depthwise.depthwise_words.channel_of(k // (lanes // 4), k % (lanes // 4)) == channel
         )
         weights = words[number : number + 1].view("int8").astype(int)
         total = (weights * x[channel + taps].astype(int)).sum() + number
