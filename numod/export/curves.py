@@ -53,7 +53,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Surface:
-    """A function of the bytes of two curves' sources, which adds two lines before anything else: `values` (256, 256)."""
+    """A function of two bytes, the sources of linear curves, which it adds first: `values` (256, 256)."""
 
     first: Curve
     second: Curve

@@ -33,6 +33,8 @@ from ..ops.byte_table import byte_table
 from ..ops.convolution.compressed import CompressedByteConvolution
 from ..ops.convolution.int8 import ByteConvolution
 from ..ops.index.concat import cat, stack
+from ..ops.index.indexing import select_known
+from ..ops.index.pad import pad
 from ..ops.matmul.compressed import CompressedByteLinear
 from ..ops.matmul.int8_linear import ByteLinear
 from ..ops.matmul.matmul import matmul
@@ -42,6 +44,7 @@ from ..ops.view import rows as views
 from .curves import BYTES, Curve, Line, Surface, Tree, combined, curve_of, line_of, mapped
 from .program import ExportedProgram
 
+_MOVING = t.row_major, cat, stack, pad, select_known  # ops that move elements, besides views
 # ops whose multipliers are float32, which integers read by their bits where there is no floating point
 _SCALED = ByteLinear, ByteConvolution, CompressedByteLinear, CompressedByteConvolution
 _BETWEEN = t.copy, t.sub, t.mul, *rows.to_integers.values()  # of which float inputs and results of bytes consist
@@ -151,8 +154,8 @@ class _Rewriter:
         forms = [self.forms[value] for value in values if value in self.forms]
         if not forms:
             return None
-        if op.is_view or op in (t.row_major, cat, stack):
-            return self._moved(step, forms) if len(forms) == len(step.inputs) else None
+        if op.is_view or op in _MOVING:
+            return self._moved(step, forms)
         if not isinstance(op, Pointwise):
             return self._sum(step, forms) if all(isinstance(form, Curve) for form in forms) else None
         return self._pointwise(step)
@@ -174,23 +177,27 @@ class _Rewriter:
 
     def _moved(self, step: Step, forms: list) -> Any:
         """The form of moved or joined elements: of moved bytes, if they have one function."""
-        first = forms[0]
+        first, inputs = forms[0], step.inputs
         together = all(
             isinstance(form, Curve) and form.values.numel() == 256 and form.low == first.low
             and form.values.reshape(256).equal(first.values.reshape(256))
             for form in forms
         )  # fmt: skip
         if not together:
-            curves = all(isinstance(form, (Curve, Tree)) for form in forms)
-            return Tree(step.op, step.attributes, tuple(forms)) if curves else None
-        sources = [self._laid_out(form.source, self.layouts[value]) for form, value in zip(forms, step.inputs)]
-        if None in sources:
+            movable = len(forms) == len(inputs) and all(isinstance(form, (Curve, Tree)) for form in forms)
+            return Tree(step.op, step.attributes, tuple(forms)) if movable else None
+        others = inputs[len(forms) :]
+        if step.op is pad and step.attributes[-1] == "constant":  # by the byte that stands for the value
+            places = np.flatnonzero(first.values.numpy().reshape(256) == np.float32(others[0]))
+            others = (int(places[0]) + first.low,) if len(places) else (None,)
+        sources = [self._laid_out(form.source, self.layouts[value]) for form, value in zip(forms, inputs)]
+        if None in sources or None in others:
             return None
-        moved = self._emit(step.op, sources, step.attributes, step.location)
-        if len(sources) == 1 and sources[0] in self.functions:
+        moved = self._emit(step.op, (*sources, *others), step.attributes, step.location)
+        if len(sources) == 1 and sources[0] in self.functions and step.op is not pad:
             inner, table = self.functions[sources[0]]
             if self.layouts[inner].strides == self.layouts[sources[0]].strides:
-                self.functions[moved] = self._emit(step.op, (inner,), step.attributes, step.location), table
+                self.functions[moved] = self._emit(step.op, (inner, *others), step.attributes, step.location), table
         shape = self.layouts[moved].shape
         return Curve(moved, first.low, first.values.reshape(256, *[1] * len(shape)))
 
