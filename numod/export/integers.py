@@ -305,11 +305,10 @@ class _Rewriter:
             source, inner = self.functions[source]
             table, least = table[inner.astype(np.int64) - least], self._least(source)
         low, high = int(table.min()), int(table.max())
-        if (
-            curve.values.dtype is self.layouts[source].dtype
-            and (table == (np.arange(256) + least).clip(low, high)).all()
-        ):
-            written = self._emit(t.clamp, (source, low, high), (), step.location, result)
+        clamped = (np.arange(256) + least).clip(low, high)
+        if curve.values.dtype is self.layouts[source].dtype and (table == clamped).all():
+            op, limits = (t.copy, ()) if high - low == 255 else (t.clamp, (low, high))
+            written = self._emit(op, (source, *limits), (), step.location, result)
         else:
             written = self._look_up(source, table.reshape(1, 256), None, step, result)
         self.functions[written] = source, table
