@@ -7,7 +7,7 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from ..device import helpers
 from ..graph.passes.freezing import shared_values
 from . import browser, header, libraries, loader, targets
 from .fourier import prepared
+from .integers import floats, without_floats
 from .interface import VERSION, Arena
 from .job import Job, bytes_of, header_of
 from .problems import ExportError, problems
@@ -27,7 +28,7 @@ from .zeros import without_zeros
 
 _WEIGHTS = ("embedded", "file")
 _GOALS = ("speed", "size")
-_OPTIONS = ("freezing", "sparsity")
+_OPTIONS = ("freezing", "sparsity", "integer_only")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,6 +85,8 @@ def aot_compile(
       linear layers and convolutions are stored and multiplied without their zeros, where that takes fewer bytes; if a
       target has an operating system, also only where a measurement on this machine shows that it is faster. Weights
       that the program writes to, and those of programs with dynamic dimensions, keep their zeros.
+      `"integer_only": True`: what a quantized network computes between its bytes is computed in integers, on all
+      targets, and floats that remain are refused. If no target has floating point, this is done where it can be.
 
     Raises ExportError, before anything is written, with a list of everything that cannot be exported.
     """
@@ -100,13 +103,7 @@ def aot_compile(
         measured = not all(row.bare for row in rows)
         known: dict[tuple, list[Tensor]] = {}
         programs = {entry: without_zeros(exported, measured, known) for entry, exported in programs.items()}
-    wrong = [
-        f"{entry}: {line}" if entry else line
-        for entry, exported in programs.items()
-        for line in [*problems(exported.program), *unbounded(exported.dynamic)]
-    ]
-    if wrong:
-        raise ExportError(wrong)
+    _refuse(programs, lambda exported: [*problems(exported.program), *unbounded(exported.dynamic)])
     constant = weights == "embedded" and not any(exported.changes_state for exported in programs.values())
     packs = constant and for_speed
     if constant:
@@ -114,6 +111,11 @@ def aot_compile(
             programs = {entry: exported.with_byte_constants() for entry, exported in programs.items()}
             if for_speed:
                 programs = {entry: exported.with_transformed_weights() for entry, exported in programs.items()}
+    only_integers = bool(options and options.get("integer_only"))
+    if only_integers or not any(row.machine.floats for row in rows):
+        programs = {entry: without_floats(exported) for entry, exported in programs.items()}
+    if only_integers:
+        _refuse(programs, lambda exported: floats(exported.program))
     with tempfile.TemporaryDirectory() as scratch:
         job = Job(Path(scratch), programs, name, weights == "embedded", optimize == "size", packs)
         for row in rows:
@@ -123,6 +125,13 @@ def aot_compile(
     home = Path(folder)
     home.mkdir(parents=True, exist_ok=True)
     return _written(home, job, rows, compiled_rows, weights)
+
+
+def _refuse(programs: Mapping[str, ExportedProgram], lines: Callable[[ExportedProgram], list[str]]) -> None:
+    """Raise ExportError if there are lines for a program."""
+    wrong = [f"{entry}: {line}" if entry else line for entry, exported in programs.items() for line in lines(exported)]
+    if wrong:
+        raise ExportError(wrong)
 
 
 def _programs(program: Any) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from functools import partial
 from threading import Lock
 from typing import Any, BinaryIO, NamedTuple
 
+from ..core.listeners import active_listeners, listeners
 from ..core.tensor import Tensor, wrap
 from ..device.layout import layout
 from ..graph.ir.alias_analysis import Effects, copied
@@ -286,7 +287,10 @@ class ExportedModule(Module):
         AssertionError, as in PyTorch) for a size outside the range of a dynamic dimension.
         """
         tensors = self._tensors([tuple(args), dict(kwargs)])
-        return self._executable(self._sizes(tensors))(*tensors)
+        sizes = self._sizes(tensors)
+        if listeners and active_listeners():  # such as a recorder, which sees ops, and nothing that compiled code does
+            return self._program(sizes)(*tensors)
+        return self._executable(sizes)(*tensors)
 
     def _sizes(self, tensors: list[Tensor]) -> tuple[int, ...]:
         """The sizes of dynamic dimensions. Raises GuardFailed."""
@@ -303,14 +307,17 @@ class ExportedModule(Module):
                 )
         return ()
 
+    def _program(self, sizes: tuple[int, ...]) -> Program:
+        dynamic = self._exported.dynamic
+        return self._exported.program if dynamic is None else dynamic.program(sizes)
+
     def _executable(self, sizes: tuple[int, ...]) -> Executable:
         with self._lock:
             executable = self._executables.get(sizes)
             if executable is None:
                 while len(self._executables) >= _EXECUTABLES:
                     self._executables.pop(next(iter(self._executables)))
-                dynamic = self._exported.dynamic
-                program = self._exported.program if dynamic is None else dynamic.program(sizes)
+                dynamic, program = self._exported.dynamic, self._program(sizes)
                 # Unlinked kernels serve all sizes. The title is not used as a name: it may come from a file, and names
                 # become source text.
                 executable = Executable(program, "exported", Form(linked=None if dynamic is None else False))

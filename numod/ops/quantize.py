@@ -8,7 +8,7 @@ and values beyond the integers' range saturate. Products of integers are in `mat
 from __future__ import annotations
 
 from .pointwise import pointwise
-from .table import maximum, minimum, round, where
+from .table import clamp, maximum, minimum, round, where
 
 
 def steps(x, scale):
@@ -86,6 +86,31 @@ dequantize_product = pointwise(
     accepts="f",
 )
 for _row in (range_scale, range_zero, dequantize_product):
+    _row.differentiable = False
+# without floating point: bytes from 32-bit sums, by a shift or by the bits of a float32 multiplier
+_shifted = pointwise("shifted", "shifted(x, y)", accepts="i")
+_scaled_by_bits = pointwise("scaled_by_bits", "scaled_by_bits(x, y)", accepts="i")
+shifted_sum = {
+    name: pointwise(
+        f"shifted_sum_{name}",
+        lambda x, y, first, second, offset, shift, low, high: clamp(
+            _shifted(x * first + y * second + offset, shift), low, high
+        ),
+        accepts="i",
+        result=name,
+    )
+    for name in ("int8", "uint8")
+}
+scaled_sum = {
+    name: pointwise(
+        f"scaled_sum_{name}",
+        lambda total, bits, zero, low, high: clamp(_scaled_by_bits(total, bits) + zero, low, high),
+        accepts="i",
+        result=name,
+    )
+    for name in ("int8", "uint8")
+}
+for _row in (_shifted, _scaled_by_bits, *shifted_sum.values(), *scaled_sum.values()):
     _row.differentiable = False
 fake_quantize = pointwise(
     "fake_quantize",

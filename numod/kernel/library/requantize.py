@@ -21,11 +21,16 @@ def half_even(doubled, rest):
 
 @scalar
 def scaled_by_integers(total, multiplier, least, most):
-    """`scaled_by_float` without floating point, for processors that have none.
+    """`scaled_by_float` without floating point, for processors that have none."""
+    return int32(min(max(scaled_by_bits(total, bits32(multiplier)), int32(least)), int32(most)))
+
+
+@scalar
+def scaled_by_bits(total, bits):
+    """round(total * m) for the float32 m of these bits; 2 ** 23 stands for all greater numbers.
 
     float32 rounds the total and the product to 24 bits: here the bits shifted out are kept in `rest`.
     """
-    bits = bits32(multiplier)
     exponent, factor = int32(bits >> uint32(23)), uint32((bits & uint32(0x7FFFFF)) | uint32(0x800000))
     shift = int32(150 - exponent)  # the product is size * factor / 2 ** shift
     size, rest = uint32(-total if total < 0 else total), uint32(0)
@@ -48,5 +53,11 @@ def scaled_by_integers(total, multiplier, least, most):
         while shift > 1:
             size, rest, shift = uint32(size >> uint32(1)), uint32(rest | (size & uint32(1))), int32(shift - 1)
         value = int32(half_even(size, rest))
-    value = int32(-value) if total < 0 else value
-    return int32(min(max(value, int32(least)), int32(most)))
+    return int32(-value) if total < 0 else value
+
+
+@scalar
+def shifted(total, shift):
+    """total / 2 ** shift, rounded to the nearest integer, halves to even. The sum with 2 ** (shift - 1) has 32 bits."""
+    half = int32(int32(1) << int32(shift - 1)) - int32(1)
+    return int32(int32(total + half + ((total >> int32(shift)) & int32(1))) >> int32(shift))
