@@ -88,7 +88,7 @@ def test_sizes_of_blocks():
 @pytest.mark.parametrize(
     ("path", "name", "instead"),
     [
-        ("ao.ns._numeric_suite_fx", "add_shadow_loggers", "add_loggers"),
+        ("ao.ns._numeric_suite_fx", "prepare_n_shadows_model", "add_shadow_loggers"),
         ("ao.quantization.fx._model_report", "ModelReport", "report"),
         ("ao.quantization.quantize_pt2e", "prepare_pt2e", "prepare_fx"),
         ("ao.quantization.fx._equalize", "get_equalization_qconfig_dict", "equalize"),
