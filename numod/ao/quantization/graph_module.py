@@ -42,6 +42,7 @@ class GraphModule(Module):
     # for a Shadow, which takes all arguments
     _loggers: dict[str, tuple[str, ...]] = {}
     _input_loggers: dict[str, tuple[tuple[int | None, str], ...]] = {}
+    _equalized: dict[str, tuple[str, Callable]] = {}  # observer of an input and recipe of the weight's, by call
 
     @property
     def graph(self) -> CallGraph:
@@ -62,6 +63,23 @@ class GraphModule(Module):
             for number, part in enumerate(result)
         ]
         return type(result)._make(parts) if hasattr(result, "_make") else type(result)(parts)
+
+    def add_logger(self, call: Call, path: str, number: int | None) -> None:
+        """Let the submodule at a path see an input of a call, or its result if `number` is None."""
+        if number is None:
+            self._loggers = {**self._loggers, call.name: (path, *self._loggers.get(call.name, ()))}
+        else:
+            before = self._input_loggers.get(call.name, ())
+            self._input_loggers = {**self._input_loggers, call.name: (*before, (number, path))}
+
+    def remove_logger(self, path: str) -> None:
+        """Undo `add_logger`."""
+        self._loggers = {
+            name: tuple(other for other in paths if other != path) for name, paths in self._loggers.items()
+        }
+        self._input_loggers = {
+            name: tuple(pair for pair in pairs if pair[1] != path) for name, pairs in self._input_loggers.items()
+        }
 
     def _get_name(self) -> str:
         return "GraphModule"
@@ -241,6 +259,10 @@ class _Converted(_Runner):
         if not call.is_quantized:
             return value if call.is_dynamic and number else floats_of(value)
         name = call.sources.get(number)
+        factors = self.model._buffers.get(f"{call.name}_equalization_scale_0") if number == 0 else None
+        if factors is not None:
+            value = floats_of(value)
+            value = value * factors.reshape(1, -1, *[1] * (value.ndim - 2))
         if name is None or isinstance(value, QuantizedTensor):
             return value
         return self.once(value, name, lambda value: self.model.quantizer(name).quantize(value))

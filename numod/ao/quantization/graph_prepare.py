@@ -288,6 +288,9 @@ def prepare_graph(
         for call in graph.matched:
             if call.is_quantized and call.op == "call_module":
                 swap_layer(model, call, DEFAULT_QAT_MODULE_MAPPINGS)
+    for call in graph.matched:
+        if call.op == "call_module" and not call.is_skipped:
+            _note_qconfig(model.get_submodule(call.target), call.qconfig)
     watch_all(model, config.is_opaque)
     model = as_graph_module(model, graph)
     places = [call for call in model.graph.nodes if call.op == "placeholder"]
@@ -298,6 +301,12 @@ def prepare_graph(
         if call.is_quantized:
             observers.observe(call)
     return model
+
+
+def _note_qconfig(layer: Module, qconfig: Any) -> None:
+    """Keep a layer's QConfig where PyTorch has it, also in the parts of a fused layer."""
+    for part in layer.modules():
+        part.qconfig = qconfig
 
 
 def _check_indexes(indexes: list[int], count: int) -> None:
