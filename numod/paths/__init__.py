@@ -106,6 +106,13 @@ HOMES = {  # PyTorch's path -> numod's, both below numod
         for parent in ("quantization", "ao.quantization")
         for name in ("custom_config", "graph_module")
     },
+    "ao.quantization.fx._equalize": "ao.quantization.equalization",
+    "ao.quantization.fx._model_report": "ao.quantization.model_report",
+    "ao.quantization.fx._model_report.detector": "ao.quantization.detectors",
+    **{
+        f"ao.quantization.fx._model_report.{name}": f"ao.quantization.{name}"
+        for name in ("model_report", "model_report_observer", "model_report_visualizer")
+    },
     **{f"nn.{name}": f"ao.nn.{name}" for name in (
         "qat", "quantizable", "quantized", "quantized.dynamic", "quantized.reference", "intrinsic"
     )},

@@ -53,18 +53,6 @@ MODULES = {  # PyTorch's path below numod: its names, and what to do instead
             "utils": "all_node_args_have_no_tensors create_getattr_from_value get_new_attr_name_with_prefix",
         }.items()
     },
-    "ao.quantization.fx._equalize": (
-        "EqualizationQConfig default_equalization_qconfig get_equalization_qconfig_dict get_layer_sqnr_dict",
-        "numod.ao.quantization._equalize.equalize balances layers before calibration",
-    ),
-    **{
-        f"ao.quantization.fx._model_report{name}": (
-            "DynamicStaticDetector InputWeightEqualizationDetector ModelReport ModelReportVisualizer OutlierDetector "
-            "PerChannelDetector",
-            "numod.ao.quantization.report(model, data) prints each layer's error, time and ranges",
-        )
-        for name in ("", ".detector", ".model_report", ".model_report_observer", ".model_report_visualizer")
-    },
     **{
         name: ("Linear LinearPackedParams",
             'numod.compile(model, options={"freezing": True, "sparsity": True}) leaves the zeros of weights out')

@@ -88,10 +88,8 @@ def test_sizes_of_blocks():
 @pytest.mark.parametrize(
     ("path", "name", "instead"),
     [
-        ("ao.ns._numeric_suite_fx", "add_shadow_loggers", "add_loggers"),
-        ("ao.quantization.fx._model_report", "ModelReport", "report"),
+        ("ao.ns._numeric_suite_fx", "prepare_n_shadows_model", "add_shadow_loggers"),
         ("ao.quantization.quantize_pt2e", "prepare_pt2e", "prepare_fx"),
-        ("ao.quantization.fx._equalize", "get_equalization_qconfig_dict", "equalize"),
         ("ao.quantization.backend_config.tensorrt", "get_tensorrt_backend_config", "get_native_backend_config"),
         ("ao.nn.sparse.quantized", "Linear", "sparsity"),
         ("ao.quantization", "get_default_static_sparse_quant_module_mappings", "sparsity"),

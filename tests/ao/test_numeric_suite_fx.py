@@ -17,19 +17,22 @@ def network(lib):
             super().__init__()
             self.conv, self.bn, self.relu = lib.nn.Conv2d(1, 2, 3), lib.nn.BatchNorm2d(2), lib.nn.ReLU()
             self.fc = lib.nn.Linear(72, 4)
-            self.weight = lib.nn.Parameter(lib.ones(4, 4))
+            self.weight, self.bias = (lib.nn.Parameter(lib.ones(*size)) for size in ((4, 4), (4,)))
 
         def forward(self, x):
             x = self.relu(self.bn(self.conv(x)))
             x = lib.nn.functional.relu(self.fc(x.flatten(1)))
-            return (lib.relu(x + x) + lib.nn.functional.linear(x, self.weight)).sigmoid()
+            return (lib.relu(x + x) + lib.nn.functional.linear(x, self.weight, self.bias)).sigmoid()
 
     return Network()
 
 
-def models(lib, x):
+def models(lib, x, state=None):
     fx, q = (importlib.import_module(f"{lib.__name__}.ao.quantization{name}") for name in (".quantize_fx", ""))
-    prepared = fx.prepare_fx(network(lib).eval(), q.get_default_qconfig_mapping("onednn"), (x,))
+    model = network(lib)
+    if state is not None:
+        model.load_state_dict(state)
+    prepared = fx.prepare_fx(model.eval(), q.get_default_qconfig_mapping("onednn"), (x,))
     prepared(x)
     return prepared, fx.convert_fx(copy.deepcopy(prepared))
 
@@ -68,6 +71,73 @@ def test_loggers_note_each_run_while_enabled():
         model(x)
     results = ns.extract_logger_info(*noting, ns.OutputLogger, "float")
     assert all(len(entry[0]["values"]) == 2 for layer in results.values() for entry in layer["node_output"].values())
+
+
+def test_inputs_of_calls():
+    x = numod.randn(8, 1, 8, 8)
+    pair = models(numod, x)
+    noting = ns.add_loggers("float", pair[0], "int8", pair[1], should_log_inputs=True)
+    for model, original in zip(noting, pair):
+        assert numod.equal(model(x), original(x)) and not original._input_loggers
+    results = ns.extract_logger_info(*noting, ns.OutputLogger, "int8")
+    first = results["conv"]["node_input"]
+    assert numod.equal(first["float"][0]["values"][0], x) and first["int8"][0]["values"][0].is_quantized
+    sums = results["add_1"]["node_input"]["float"]
+    assert [entry["index_of_arg"] for entry in sums] == [0, 1]
+    assert [entry["prev_node_name"] for entry in sums] == ["relu_2", "linear"]
+
+
+def shadowed(x, inputs=False, reverse=False):
+    pair = models(numod, x)
+    names = ["float", "int8"]
+    order = (1, 0) if reverse else (0, 1)
+    arguments = [argument for k in order for argument in (names[k], pair[k])]
+    model = ns.add_shadow_loggers(*arguments, should_log_inputs=inputs)
+    assert numod.equal(model(x), pair[order[1]](x))
+    return pair, ns.extract_shadow_logger_info(model, ns.OutputLogger, names[order[1]])
+
+
+def test_a_shadow_has_the_inputs_of_the_call_beside_it():
+    x = numod.randn(8, 1, 8, 8)
+    (prepared, _), results = shadowed(x, inputs=True)
+    assert list(results) == ["conv", "fc", "add", "linear", "add_1", "sigmoid"]
+    for name, layer in (("conv", prepared.conv), ("fc", prepared.fc)):
+        float_entry, int_entry = (results[name]["node_input"][kind][0]["values"][0] for kind in ("float", "int8"))
+        assert numod.equal(float_entry, int_entry.dequantize())
+        assert numod.equal(results[name]["node_output"]["float"][0]["values"][0], layer(float_entry))
+    for by_type in results.values():
+        result, shadow = (by_type["node_output"][kind][0]["values"][0] for kind in ("int8", "float"))
+        assert result.is_quantized and not shadow.is_quantized
+        assert (result.dequantize() - shadow).abs().max() < 3 * result.q_scale()
+    product = results["linear"]["node_input"]["float"][0]["values"][0]
+    weighted = numod.nn.functional.linear(product, prepared.weight, prepared.bias)  # the weight of the float model
+    assert numod.equal(results["linear"]["node_output"]["float"][0]["values"][0], weighted)
+
+
+def test_integers_as_the_shadow_of_floats():
+    x = numod.randn(8, 1, 8, 8)
+    (prepared, quantized), results = shadowed(x, reverse=True)
+    entry = results["fc"]["node_output"]
+    assert entry["int8"][0]["values"][0].is_quantized and not entry["float"][0]["values"][0].is_quantized
+    ns.extend_logger_results_with_comparison(results, "int8", "float", compute_sqnr, "sqnr")
+    assert all(by_type["node_output"]["float"][0]["sqnr"][0] > 20 for by_type in results.values())
+
+
+def test_a_shadow_of_recurrent_layers_and_copies():
+    model, x = numod.nn.Sequential(numod.nn.LSTM(4, 3)), numod.randn(5, 2, 4)
+    mapping = get_default_qconfig_mapping("onednn").set_object_type(
+        numod.nn.LSTM, numod.ao.quantization.default_dynamic_qconfig
+    )
+    prepared = quantize_fx.prepare_fx(model.eval(), mapping, (x,))
+    noting = ns.add_loggers("a", prepared, "b", quantize_fx.convert_fx(prepared))
+    for copied in noting:
+        ns.loggers_set_save_activations(copied, False)
+        copied(x)
+        ns.loggers_set_save_activations(copied, True)
+        copied(x)
+    results = ns.extract_logger_info(*noting, ns.OutputLogger, "a")
+    assert all(len(logger.stats) == 1 for model in noting for logger in model.modules() if hasattr(logger, "stats"))
+    assert not results or len(results["_0"]["node_output"]["a"][0]["values"][0]) == 2
 
 
 def test_weights():
@@ -112,11 +182,38 @@ def test_mistakes():
     prepared, quantized = models(numod, numod.randn(4, 1, 8, 8))
     with pytest.raises(TypeError, match="_numeric_suite"):
         ns.add_loggers("a", numod.nn.Linear(2, 2), "b", quantized)
-    with pytest.raises(NotImplementedError, match="extract_logger_info"):
-        ns.add_shadow_loggers("a", prepared, "b", quantized)
+    with pytest.raises(TypeError, match="_numeric_suite"):
+        ns.add_shadow_loggers("a", prepared, "b", numod.nn.Linear(2, 2))
     with pytest.raises(AssertionError, match="not found"):
         results = ns.extract_weights("a", prepared, "b", quantized)
         ns.extend_logger_results_with_comparison(results, "a", "c", compute_sqnr, "sqnr")
+
+
+@pytest.mark.parity
+@pytest.mark.filterwarnings("ignore")
+def test_values_of_shadows_beside_pytorch(capsys):
+    torch = pytest.importorskip("torch")
+    model = network(torch)
+    state, x = {key: value.numpy() for key, value in model.state_dict().items()}, torch.randn(4, 1, 8, 8).numpy()
+    results = []
+    for lib in (torch, numod):
+        suite = importlib.import_module(f"{lib.__name__}.ao.ns._numeric_suite_fx")
+        pair = models(lib, lib.tensor(x), {key: lib.tensor(value) for key, value in state.items()})
+        noting = suite.add_shadow_loggers("a", pair[0], "b", pair[1], suite.OutputLogger, should_log_inputs=True)
+        noting(lib.tensor(x))
+        results.append(suite.extract_shadow_logger_info(noting, suite.OutputLogger, "b"))
+    for layer in ("conv", "fc"):
+        for kind in ("node_input", "node_output"):
+            for name in ("a", "b"):
+                (theirs,), (ours,) = (result[layer][kind][name] for result in results)
+                values = [numod.tensor(_floats(theirs["values"][0]).numpy()), _floats(ours["values"][0])]
+                scale = 0.0 if name == "a" else ours["values"][0].q_scale()
+                assert numod.allclose(*values, atol=1e-5 + scale)
+                assert all(ours[key] == theirs[key] for key in ("fqn", "index_of_arg", "index_within_arg", "type"))
+
+
+def _floats(value):
+    return value.dequantize() if value.is_quantized else value
 
 
 @pytest.mark.parity

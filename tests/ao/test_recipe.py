@@ -592,3 +592,30 @@ def test_a_quantized_recurrent_state_does_not_load_into_floats():
     model = nn.Sequential(nn.LSTM(4, 4))
     with pytest.raises(RuntimeError, match="Copying from quantized Tensor to non-quantized"):
         model.load_state_dict(quantization.quantize_dynamic(model).state_dict())
+
+
+@pytest.mark.parametrize(
+    "kinds", [(nn.Conv2d, nn.BatchNorm2d), (nn.Conv1d, nn.BatchNorm1d), (nn.Linear, nn.BatchNorm1d)]
+)
+def test_batch_norms_with_zero_weights_train(kinds):
+    """As residual blocks begin. PyTorch's results are NaN."""
+    layer, norm = kinds
+    sizes = (4, 2, *[3] * {nn.Conv2d: 2, nn.Conv1d: 1, nn.Linear: 0}[layer])
+    model, x = nn.Sequential(layer(2, 3, *[1] * (layer is not nn.Linear)), norm(3)).train(), torch.randn(*sizes)
+    with torch.no_grad():
+        model[1].weight[1], model[1].bias[1] = 0.0, 0.5
+    model.qconfig = quantization.get_default_qat_qconfig("onednn")
+    prepared = quantization.prepare_qat(quantization.fuse_modules_qat(model, [["0", "1"]]))
+    plain = copy.deepcopy(prepared).apply(quantization.disable_fake_quant)
+    result = prepared(x)
+    assert ((result[:, 1] - 0.5).abs() < 0.02).all() and result.isfinite().all()
+    weights = torch.randn_like(result)
+    for network in (plain, model):
+        (network(x) * weights).sum().backward()
+    for ours, expected in ((plain[0].bn.weight, model[1].weight), (plain[0].weight, model[0].weight)):
+        assert torch.allclose(ours.grad, expected.grad, atol=1e-4)
+    prepared(x).square().mean().backward()
+    assert all(parameter.grad.isfinite().all() for parameter in prepared.parameters())
+    quantized = quantization.convert(prepared.eval())
+    weight = quantized[0].weight().dequantize()
+    assert (weight[1] == 0).all() and weight.isfinite().all()

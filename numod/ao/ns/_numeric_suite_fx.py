@@ -1,27 +1,28 @@
 """PyTorch's numeric suite for graph mode: weights and results of the calls of two models that `prepare_fx` made.
 
 Calls are paired by their names in the graph, which a prepared model and a converted one share. A logger is a submodule
-of the graph module, which passes it each result.
+of the graph module, which passes it each result, or each input.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from ...core import Tensor
 from ...errors import name_only
 from ...nn.module import Module
 from ..nn.intrinsic import Fused
 from ..quantization.calls import Call
 from ..quantization.graph_module import GraphModule
-from ..quantization.graph_patterns import FUNCTIONS, MODULES, WEIGHTED
+from ..quantization.graph_patterns import ARITHMETIC, FUNCTIONS, MODULES, WEIGHTED, activations_of
 from ..quantization.graph_prepare import has_own_weight, only_user
+from .loggers import OutputLogger, loggers_set_enabled, loggers_set_save_activations
+from .shadows import ShadowCopy, can_shadow
 
 __all__ = [
-    "OutputLogger", "add_loggers", "extend_logger_results_with_comparison", "extract_logger_info", "extract_weights",
-    "loggers_set_enabled",
+    "OutputLogger", "add_loggers", "add_shadow_loggers", "extend_logger_results_with_comparison", "extract_logger_info",
+    "extract_shadow_logger_info", "extract_weights", "loggers_set_enabled", "loggers_set_save_activations",
 ]  # fmt: skip
 
 _ABOUT = (
@@ -29,38 +30,6 @@ _ABOUT = (
     "index_of_arg", "fqn", "qconfig_str",
 )  # fmt: skip
 Results = dict[str, dict[str, dict[str, list[dict[str, Any]]]]]
-
-
-class OutputLogger(Module):
-    """Notes the results of a call in `stats`, while `enabled`. Subclasses may note something else."""
-
-    def __init__(
-        self,
-        ref_node_name: str,
-        prev_node_name: str,
-        model_name: str,
-        ref_name: str,
-        prev_node_target_type: str,
-        ref_node_target_type: str,
-        results_type: str,
-        index_within_arg: int,
-        index_of_arg: int,
-        fqn: str | None,
-        qconfig_str: str | None = "",
-    ) -> None:
-        super().__init__()
-        self.stats: list[Any] = []
-        self.ref_node_name, self.prev_node_name, self.model_name = ref_node_name, prev_node_name, model_name
-        self.ref_name, self.results_type = ref_name, results_type
-        self.prev_node_target_type, self.ref_node_target_type = prev_node_target_type, ref_node_target_type
-        self.index_within_arg, self.index_of_arg = index_within_arg, index_of_arg
-        self.fqn, self.qconfig_str = fqn, qconfig_str
-        self.enabled, self.save_activations = True, True
-
-    def forward(self, x: Any) -> Any:
-        if self.enabled and self.save_activations:
-            self.stats.append(x.detach() if isinstance(x, Tensor) else tuple(part.detach() for part in x))
-        return x
 
 
 # ---- pairs of calls
@@ -92,7 +61,7 @@ def _pairs(first: Module, second: Module) -> Iterator[tuple[Call, Call]]:
 def _kind(model: Module, call: Call) -> str:
     """The class of a call's layer, or the function's name."""
     if call.op != "call_module":
-        return call.target
+        return call.target if call.op == "call_function" else ""
     kind = type(model.get_submodule(call.target))
     return f"{kind.__module__}.{kind.__qualname__}"
 
@@ -143,10 +112,10 @@ def extract_weights(
 
 
 def _about(model: Module, call: Call) -> dict[str, Any]:
-    kind, path = _kind(model, call), call.target if call.op == "call_module" else ""
+    kind = _kind(model, call)
     names = {"ref_node_name": _layer(call), "prev_node_name": _layer(call)}
     kinds = {"ref_node_target_type": kind, "prev_node_target_type": kind}
-    return {**names, **kinds, "index_within_arg": 0, "index_of_arg": 0, "fqn": path}
+    return {**names, **kinds, "index_within_arg": 0, "index_of_arg": 0, "fqn": call.path}
 
 
 # ---- results
@@ -162,18 +131,95 @@ def add_loggers(
     base_name_to_sets_of_related_ops: Any = None,
     unmatchable_types_map: Any = None,
 ) -> tuple[Module, Module]:
-    """Copies of two models that note the results of the calls that both have. `extract_logger_info` pairs them."""
-    if should_log_inputs:
-        raise NotImplementedError("add_loggers: inputs are not logged; the results of the calls before are the inputs")
+    """Copies of two models that note the results of the calls that both have, and their inputs.
+
+    `extract_logger_info` pairs what they have noted, under "node_output" and "node_input".
+    """
     pairs, models = list(_pairs(model_a, model_b)), (copy.deepcopy(model_a), copy.deepcopy(model_b))
     for number, (name, model) in enumerate(zip((name_a, name_b), models)):
-        calls, model._loggers = _calls(model), {}
+        calls, model._loggers, model._input_loggers = _calls(model), {}, {}
         for pair in pairs:
-            call = calls[layer := _layer(pair[number])]
-            logger = logger_cls(model_name=name, ref_name=layer, results_type="node_output", **_about(model, call))
-            model.add_module(f"{layer}_ns_logger_0", logger)
-            model._loggers[_end(call).name] = f"{layer}_ns_logger_0"
+            call = calls[_layer(pair[number])]
+            _log(model, call, _logger(logger_cls, name, model, call), _inputs(logger_cls, name, model, call)
+                 if should_log_inputs else {})  # fmt: skip
     return models
+
+
+def add_shadow_loggers(
+    name_a: str,
+    model_a: Module,
+    name_b: str,
+    model_b: Module,
+    logger_cls: Callable = OutputLogger,
+    should_log_inputs: bool = False,
+    base_name_to_sets_of_related_ops: Any = None,
+    node_type_to_io_type_map: Any = None,
+    unmatchable_types_map: Any = None,
+) -> Module:
+    """A copy of model B in which each call that A also has is made by A too, with B's inputs; both results are noted.
+
+    The result is B's. `extract_shadow_logger_info` pairs what was noted: the error of each call alone, without the
+    errors of the calls before it. PyTorch leaves out functions of several tensors, as `add` and `cat`.
+
+    Example:
+
+        >>> from numod.ao.ns import _numeric_suite_fx as ns
+        >>> from numod.ao.quantization import get_default_qconfig_mapping, quantize_fx
+        >>> model, x = torch.nn.Sequential(torch.nn.Linear(2, 3)).eval(), torch.ones(1, 2)
+        >>> prepared = quantize_fx.prepare_fx(model, get_default_qconfig_mapping(), (x,))
+        >>> _ = prepared(x)
+        >>> shadowed = ns.add_shadow_loggers("float", prepared, "int8", quantize_fx.convert_fx(prepared))
+        >>> _ = shadowed(x)
+        >>> results = ns.extract_shadow_logger_info(shadowed, ns.OutputLogger, "int8")
+        >>> [entry[0]["values"][0].dtype for entry in results["_0"]["node_output"].values()]
+        [numod.float32, numod.quint8]
+    """
+    names = [
+        (_layer(call), _layer(other)) for call, other in _pairs(model_a, model_b) if can_shadow(model_a, call, other)
+    ]
+    result, shadow = copy.deepcopy(model_b), copy.deepcopy(model_a)
+    result.add_module("shadow_model", shadow)
+    calls, others = _calls(shadow), _calls(result)
+    result._loggers, result._input_loggers = {}, {}
+    for name, other_name in names:
+        call, other = calls[name], others[other_name]
+        inputs = [_inputs(logger_cls, *pair) if should_log_inputs else {}
+                  for pair in ((name_a, shadow, call), (name_b, result, other))]  # fmt: skip
+        _log(result, other, _logger(logger_cls, name_b, result, other), inputs[1])
+        path = f"{other_name}_shadow_copy_0"
+        result.add_module(path, ShadowCopy(shadow, call, inputs[0], _logger(logger_cls, name_a, shadow, call)))
+        result._input_loggers[other.name] += ((None, path),)
+    return result
+
+
+def _logger(logger_cls: Callable, name: str, model: Module, call: Call) -> Module:
+    """A logger of a call's result."""
+    return logger_cls(model_name=name, ref_name=_layer(call), results_type="node_output", **_about(model, call))
+
+
+def _inputs(logger_cls: Callable, name: str, model: Module, call: Call) -> dict[int, Module]:
+    """Loggers of a call's inputs, by the number of the tensor: the first, or all of arithmetic and of a list."""
+    takes_list = call.key in ("cat", "stack")
+    count = activations_of(call.key, len(call.inputs)) if takes_list or call.key in ARITHMETIC else 1
+    loggers = {}
+    for number, producer in enumerate(call.inputs[:count]):
+        about = _about(model, call)
+        about |= {"prev_node_name": _layer(producer), "prev_node_target_type": _kind(model, producer)}
+        about["index_within_arg" if takes_list else "index_of_arg"] = number
+        loggers[number] = logger_cls(model_name=name, ref_name=_layer(call), results_type="node_input", **about)
+    return loggers
+
+
+def _log(model: Module, call: Call, logger: Module, input_loggers: dict[int, Module]) -> None:
+    """Let loggers see a call's result and inputs."""
+    layer = _layer(call)
+    path = f"{layer}_ns_logger_0"
+    model.add_module(path, logger)
+    model._loggers[_end(call).name] = (path,)
+    paths = [(number, f"{layer}_ns_logger_inp_{number}") for number in input_loggers]
+    for number, path in paths:
+        model.add_module(path, input_loggers[number])
+    model._input_loggers[call.name] = tuple(paths)
 
 
 def _end(call: Call) -> Call:
@@ -182,20 +228,27 @@ def _end(call: Call) -> Call:
     return call if following is None or following.is_skipped else following
 
 
-def _loggers(model: Module, kind: type) -> dict[str, Any]:
-    return {child.ref_name: child for child in model.children() if isinstance(child, kind)}
-
-
 def extract_logger_info(
     model_a: Module, model_b: Module, logger_cls: type, model_name_to_use_for_layer_names: str
 ) -> Results:
     """What the loggers of two models have noted, {layer: {"node_output": {name of the model: [{"values": ...}]}}}."""
+    return _noted((model_a, model_b), logger_cls)
+
+
+def extract_shadow_logger_info(
+    model_a_shadows_b: Module, logger_cls: type, model_name_to_use_for_layer_names: str
+) -> Results:
+    """What the loggers of a model of `add_shadow_loggers` have noted, as in `extract_logger_info`."""
+    return _noted((model_a_shadows_b,), logger_cls)
+
+
+def _noted(models: Iterable[Module], kind: type) -> Results:
     results: Results = {}
-    for model in (model_a, model_b):
-        for layer, logger in _loggers(model, logger_cls).items():
-            entry = {"type": logger.results_type, "values": logger.stats}
-            entry |= {name: getattr(logger, name) for name in _ABOUT}
-            results.setdefault(layer, {}).setdefault(logger.results_type, {})[logger.model_name] = [entry]
+    for logger in (child for model in models for child in model.modules() if isinstance(child, kind)):
+        entry = {"type": logger.results_type, "values": logger.stats}
+        entry |= {name: getattr(logger, name) for name in _ABOUT}
+        by_model = results.setdefault(logger.ref_name, {}).setdefault(logger.results_type, {})
+        by_model.setdefault(logger.model_name, []).append(entry)
     return results
 
 
@@ -214,21 +267,13 @@ def extend_logger_results_with_comparison(
                 ]
 
 
-def loggers_set_enabled(model: Module, enabled: bool) -> None:
-    """Whether the loggers of a model note results."""
-    for child in model.modules():
-        if isinstance(child, OutputLogger):
-            child.enabled = enabled
-
-
-_INSTEAD = "add_loggers and extract_logger_info compare the results of two models, layer for layer"
+_INSTEAD = "add_loggers and add_shadow_loggers compare two models, layer for layer"
 globals().update(
     {
         name: name_only(f"ao.ns._numeric_suite_fx.{name}", _INSTEAD)
         for name in (
-            "NSTracer OutputComparisonLogger add_shadow_loggers convert_n_shadows_model "
-            "extract_results_n_shadows_model extract_shadow_logger_info prepare_n_shadows_model "
-            "print_comparisons_n_shadows_model"
+            "NSTracer OutputComparisonLogger convert_n_shadows_model extract_results_n_shadows_model "
+            "prepare_n_shadows_model print_comparisons_n_shadows_model"
         ).split()
     }
 )

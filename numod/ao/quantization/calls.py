@@ -8,6 +8,7 @@ number. So sizes, Python numbers and loops stay alive; a run that takes another 
 from __future__ import annotations
 
 import copy
+import itertools
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
@@ -104,6 +105,12 @@ def map_tensors(structure: Any, function: Callable[[Tensor], Any]) -> Any:
     if isinstance(structure, dict):
         return type(structure)({key: map_tensors(part, function) for key, part in structure.items()})
     return structure
+
+
+def map_numbered(structure: Any, function: Callable[[int, Tensor], Any]) -> Any:
+    """The structure with `function` of each tensor's number and the tensor."""
+    numbers = itertools.count()
+    return map_tensors(structure, lambda tensor: function(next(numbers), tensor))
 
 
 def tensors_in(structure: Any) -> list[Tensor]:

@@ -13,6 +13,7 @@ from ..nn.intrinsic import Fused
 from ..nn.quantized.base import quantize_weight
 from ..nn.quantized.embeddings import TABLE_DTYPES
 from .calls import Call, CallGraph, unwatch, watch_all
+from .graph_equalize import equalize
 from .graph_module import GraphModule
 from .graph_patterns import ON_INTEGERS, STATIC_MODULES, WEIGHTED, shares_observer
 from .graph_prepare import backend_of, is_static, only_user, replace_layer, swap_layer, value_of
@@ -41,6 +42,8 @@ def convert_graph(
     model._is_reference = is_reference
     if qconfig_mapping is not None:
         _keep_floats(model.graph, qconfig_mapping)
+    if model._equalized:
+        equalize(model)
     _set_scales(model)
     done: set[str] = set()
     for call in model.graph.matched:
@@ -56,8 +59,15 @@ def convert_graph(
             following.is_skipped, call.output_observer = True, following.output_observer
             if following.op == "call_module" and _is_always_skipped(model.graph, following.target):
                 replace_layer(model, following.target, nn.Identity())
-    for name in [name for name in model._modules if name.startswith("activation_post_process_")]:
+    for name in [
+        name
+        for name in model._modules
+        if name.startswith("activation_post_process_") or name.endswith("_equalized_input")
+    ]:
         del model._modules[name]
+    model._loggers, model._input_loggers = {}, {}
+    for module in model.modules():
+        module.__dict__.pop("qconfig", None)
     watch_all(model, lambda path, module: path in done)
     model._is_converted = True
     if measurement is not None:

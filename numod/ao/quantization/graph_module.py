@@ -13,7 +13,7 @@ from ...nn.module import Module
 from ..nn.quantized import QFunctional
 from ..nn.quantized import functional as qF
 from .measure import note_shape
-from .calls import Call, CallGraph, Interception, map_tensors, tensors_in
+from .calls import Call, CallGraph, Interception, map_numbered, map_tensors, tensors_in
 from .graph_patterns import ARITHMETIC, MATCHED, ON_INTEGERS, SUMS, WEIGHTED, is_leaf
 
 _QUESTIONS = """__get__ __set__ size dim ndimension numel nelement is_contiguous stride element_size dequantize int_repr
@@ -38,7 +38,11 @@ class GraphModule(Module):
     _is_converted = False
     _quantized_outputs: tuple[int, ...] = ()
     _is_reference = False  # converted to floats that are rounded
-    _loggers: dict[str, str] = {}  # submodules that see results, by the name of the call
+    # submodules that see what passes, by the name of the call: results; inputs, with the number of the tensor, or None
+    # for a Shadow, which takes all arguments
+    _loggers: dict[str, tuple[str, ...]] = {}
+    _input_loggers: dict[str, tuple[tuple[int | None, str], ...]] = {}
+    _equalized: dict[str, tuple[str, Callable]] = {}  # observer of an input and recipe of the weight's, by call
 
     @property
     def graph(self) -> CallGraph:
@@ -53,12 +57,29 @@ class GraphModule(Module):
     def _dequantized(self, result: Any) -> Any:
         """The results as floats, but for those that the configuration leaves quantized."""
         if not self._quantized_outputs or not isinstance(result, (tuple, list)):
-            return result if 0 in self._quantized_outputs else map_tensors(result, _floats)
+            return result if 0 in self._quantized_outputs else map_tensors(result, floats_of)
         parts = [
-            part if number in self._quantized_outputs else map_tensors(part, _floats)
+            part if number in self._quantized_outputs else map_tensors(part, floats_of)
             for number, part in enumerate(result)
         ]
         return type(result)._make(parts) if hasattr(result, "_make") else type(result)(parts)
+
+    def add_logger(self, call: Call, path: str, number: int | None) -> None:
+        """Let the submodule at a path see an input of a call, or its result if `number` is None."""
+        if number is None:
+            self._loggers = {**self._loggers, call.name: (path, *self._loggers.get(call.name, ()))}
+        else:
+            before = self._input_loggers.get(call.name, ())
+            self._input_loggers = {**self._input_loggers, call.name: (*before, (number, path))}
+
+    def remove_logger(self, path: str) -> None:
+        """Undo `add_logger`."""
+        self._loggers = {
+            name: tuple(other for other in paths if other != path) for name, paths in self._loggers.items()
+        }
+        self._input_loggers = {
+            name: tuple(pair for pair in pairs if pair[1] != path) for name, pairs in self._input_loggers.items()
+        }
 
     def _get_name(self) -> str:
         return "GraphModule"
@@ -72,6 +93,10 @@ class GraphModule(Module):
         name = self._scales[observer]
         scale, zero_point = self._buffers[name], self._buffers[_zero_point(name)]
         return number_of(scale), int(number_of(zero_point))
+
+    def quantizer(self, observer: str) -> Quantizer:
+        """What quantizes by a converted model's scale of this observer."""
+        return Quantizer(self._dtypes[observer], per_tensor_affine, *self.numbers(observer))
 
     def add_numbers(self, observer: str, name: str) -> None:
         """Keep an observer's scale and zero point under PyTorch's names in the state dict."""
@@ -107,7 +132,8 @@ def as_graph_module(model: Module, graph: CallGraph) -> GraphModule:
     return model
 
 
-def _floats(value: Tensor) -> Tensor:
+def floats_of(value: Tensor) -> Tensor:
+    """A quantized tensor's values; other tensors as they are."""
     return value.dequantize() if isinstance(value, QuantizedTensor) else value
 
 
@@ -135,8 +161,17 @@ class _Runner(Interception):
 
     def inputs(self, call: Call, arguments: Any) -> Any:
         """The arguments with each tensor as the call takes it."""
-        numbers = iter(range(1 << 30))
-        return map_tensors(arguments, lambda value: self.input(call, next(numbers), value))
+        return map_numbered(arguments, lambda number, value: self.input(call, number, value))
+
+    def seen(self, call: Call, func: Callable | None, arguments: Any) -> Any:
+        """The arguments, after the loggers of the call's inputs have seen them."""
+        for number, path in self.model._input_loggers.get(call.name, ()):
+            logger = self.model.get_submodule(path)
+            if number is None:
+                logger(func, *arguments)
+            else:
+                logger(tensors_in(arguments)[number])
+        return arguments
 
     def call_function(self, func: Callable, name: str, args: tuple, kwargs: dict) -> Any:
         if name not in MATCHED:
@@ -146,13 +181,14 @@ class _Runner(Interception):
         call = self.next(name)
         if call.is_skipped:
             return args[0]
-        args, kwargs = self.inputs(call, (args, kwargs))
+        args, kwargs = self.seen(call, func, self.inputs(call, (args, kwargs)))
         return self.logged(call, self.output(call, self.compute(call, func, args, kwargs)))
 
     def logged(self, call: Call, result: Any) -> Any:
-        """The result, after the logger of the call has seen it."""
-        name = self.model._loggers.get(call.name)
-        return result if name is None else self.model._modules[name](result)
+        """The result, after the loggers of the call have seen it."""
+        for path in self.model._loggers.get(call.name, ()):
+            result = self.model.get_submodule(path)(result)
+        return result
 
     def plain(self, func: Callable, name: str, args: tuple, kwargs: dict) -> Any:
         """The result of a function that is not quantized."""
@@ -169,7 +205,7 @@ class _Runner(Interception):
             return None
         self.depth, self.current = 1, self.next(module._graph_path)
         self.skipping = self.current.is_skipped
-        return None if self.skipping else self.inputs(self.current, (args, kwargs))
+        return None if self.skipping else self.seen(self.current, None, self.inputs(self.current, (args, kwargs)))
 
     def leave_module(self, module: Module, result: Any) -> Any:
         if self.depth > 1:
@@ -216,26 +252,26 @@ class _Converted(_Runner):
 
     def input(self, call: Call, number: int, value: Tensor) -> Tensor:
         result = self.quantized_input(call, number, value)
-        return _floats(result) if self.model._is_reference and call.is_quantized else result
+        return floats_of(result) if self.model._is_reference and call.is_quantized else result
 
     def quantized_input(self, call: Call, number: int, value: Tensor) -> Tensor:
         """A tensor as a call on integers takes it."""
         if not call.is_quantized:
-            return value if call.is_dynamic and number else _floats(value)
+            return value if call.is_dynamic and number else floats_of(value)
         name = call.sources.get(number)
+        factors = self.model._buffers.get(f"{call.name}_equalization_scale_0") if number == 0 else None
+        if factors is not None:
+            value = floats_of(value)
+            value = value * factors.reshape(1, -1, *[1] * (value.ndim - 2))
         if name is None or isinstance(value, QuantizedTensor):
             return value
-        return self.once(value, name, lambda value: self.quantizer(name).quantize(value))
-
-    def quantizer(self, observer: str) -> Quantizer:
-        scale, zero_point = self.model.numbers(observer)
-        return Quantizer(self.model._dtypes[observer], per_tensor_affine, scale, zero_point)
+        return self.once(value, name, lambda value: self.model.quantizer(name).quantize(value))
 
     def plain(self, func: Callable, name: str, args: tuple, kwargs: dict) -> Any:
         last = name.rpartition(".")[2]
         if last in _QUESTIONS and not name.startswith(("Tensor.T.", "Tensor.mT.", "Tensor.H.", "Tensor.mH.")):
             return func(*args, **kwargs)
-        return func(*map_tensors(args, _floats), **map_tensors(kwargs, _floats))
+        return func(*map_tensors(args, floats_of), **map_tensors(kwargs, floats_of))
 
     def output(self, call: Call, result: Any) -> Any:
         """The result, quantized if the call is and its function left floats."""
@@ -243,7 +279,7 @@ class _Converted(_Runner):
             return result
         if isinstance(result, QuantizedTensor):
             return result
-        return self.quantizer(call.output_observer).quantize(result.relu() if call.has_relu else result)
+        return self.model.quantizer(call.output_observer).quantize(result.relu() if call.has_relu else result)
 
     def compute(self, call: Call, func: Callable, args: tuple, kwargs: dict) -> Any:
         if not call.is_quantized or self.model._is_reference:
@@ -257,7 +293,19 @@ class _Converted(_Runner):
             return change(value, number).relu() if call.has_relu else change(value, number)
         if call.key in ON_INTEGERS:
             return func(*args, **kwargs)
-        return func(*map_tensors(args, _floats), **map_tensors(kwargs, _floats))
+        return func(*map_tensors(args, floats_of), **map_tensors(kwargs, floats_of))
+
+
+def run_call(model: GraphModule, call: Call, func: Callable | None, args: tuple, kwargs: dict) -> Any:
+    """The result of one call of a model for other arguments; no observer sees them."""
+    runner = _Converted(model) if model._is_converted else None
+    if call.op == "call_module":
+        result = model.get_submodule(call.target)(*args, **kwargs)
+    else:
+        result = func(*args, **kwargs) if runner is None else runner.compute(call, func, args, kwargs)
+    if runner is None:
+        return result.relu() if call.has_relu else result
+    return runner.output(call, result)
 
 
 def _weighted(call: Call, args: tuple, kwargs: dict, scale: float, zero_point: int) -> Any:

@@ -218,7 +218,7 @@ class _Observers:
         self.observe_output(call)
 
     def observe_input(self, call: Call, number: int, make: Callable) -> None:
-        value = _source(call, number)
+        value = source_of(call, number)
         if value[0] in self.quantized:
             return
         if value not in self.of_value:
@@ -259,21 +259,21 @@ class _Observers:
     def found_before(self, call: Call) -> str | None:
         """The observer of a call's input, or of what it was made of by functions that nothing observes."""
         while call.inputs:
-            value = call, _ = _source(call, 0)
+            value = call, _ = source_of(call, 0)
             if value in self.of_value:
                 return self.of_value[value]
         return None
 
 
-def _source(call: Call, number: int) -> tuple[Call, int]:
+def source_of(call: Call, number: int) -> tuple[Call, int]:
     """The call that made an input, and the number of its result: skipped calls return their input."""
     producer = call.inputs[number]
-    return _source(producer, 0) if producer.is_skipped else (producer, call.numbers[number])
+    return source_of(producer, 0) if producer.is_skipped else (producer, call.numbers[number])
 
 
 def value_of(call: Call) -> Call:
     """The call whose result a call returns: skipped calls return their input's."""
-    return _source(call, 0)[0] if call.is_skipped else call
+    return source_of(call, 0)[0] if call.is_skipped else call
 
 
 def prepare_graph(
@@ -288,6 +288,9 @@ def prepare_graph(
         for call in graph.matched:
             if call.is_quantized and call.op == "call_module":
                 swap_layer(model, call, DEFAULT_QAT_MODULE_MAPPINGS)
+    for call in graph.matched:
+        if call.op == "call_module" and not call.is_skipped:
+            _note_qconfig(model.get_submodule(call.target), call.qconfig)
     watch_all(model, config.is_opaque)
     model = as_graph_module(model, graph)
     places = [call for call in model.graph.nodes if call.op == "placeholder"]
@@ -298,6 +301,12 @@ def prepare_graph(
         if call.is_quantized:
             observers.observe(call)
     return model
+
+
+def _note_qconfig(layer: Module, qconfig: Any) -> None:
+    """Keep a layer's QConfig where PyTorch has it, also in the parts of a fused layer."""
+    for part in layer.modules():
+        part.qconfig = qconfig
 
 
 def _check_indexes(indexes: list[int], count: int) -> None:

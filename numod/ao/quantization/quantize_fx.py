@@ -12,6 +12,7 @@ from ...nn.module import Module
 from .calls import watch_all
 from .custom_config import ConvertCustomConfig, FuseCustomConfig, PrepareCustomConfig
 from .graph_convert import convert_graph
+from .graph_equalize import add_equalization
 from .graph_module import GraphModule, as_graph_module
 from .graph_prepare import backend_of, fused_graph, guessed_inputs, prepare_graph
 from .measure import Measurement
@@ -32,9 +33,14 @@ def prepare_fx(
 
     The model is run once with `example_inputs`. Then call the result with typical inputs, and `convert_fx` it. Layers
     and functions are quantized as `qconfig_mapping` says, and only those that `backend_config` has, where one is
-    passed. A model must make the same calls at each run.
+    passed. A model must make the same calls at each run. `_equalization_config` is a mapping (or PyTorch's older dict)
+    of EqualizationQConfigs, for the layers whose weights and inputs are to be equalized.
     """
-    return prepare_graph(model, qconfig_mapping, example_inputs, False, prepare_custom_config, backend_config)
+    result = prepare_graph(model, qconfig_mapping, example_inputs, False, prepare_custom_config, backend_config)
+    if _equalization_config:
+        is_mapping = isinstance(_equalization_config, QConfigMapping)
+        add_equalization(result, _equalization_config if is_mapping else QConfigMapping.from_dict(_equalization_config))
+    return result
 
 
 def prepare_qat_fx(

@@ -79,7 +79,7 @@ class ConvReLU3d(_Fused, qat.Conv3d):
 
 class _WithBatchNorm(_Fused):
     """A layer whose rounded weight is w * gamma / running_std. Its result is divided by gamma / running_std, so that
-    the input of the batch norm has the same scale as without rounding.
+    the input of the batch norm has the same scale as without rounding. Where gamma is 0, it counts as 1 there.
     """
 
     bn: Module
@@ -112,7 +112,8 @@ class _WithBatchNorm(_Fused):
 
     def _factors(self) -> tuple[Tensor, tuple[int, ...], tuple[int, ...]]:
         ones = [1] * (self.weight.ndim - 1)
-        factor = self.bn.weight / (self.bn.running_var + self.bn.eps).sqrt()
+        gamma = self.bn.weight.masked_fill(self.bn.weight == 0, 1.0)  # any other number: its result is divided again
+        factor = gamma / (self.bn.running_var + self.bn.eps).sqrt()
         return factor, (-1, *ones), (1, -1, *ones[1:])
 
     def forward(self, input: Tensor) -> Tensor:
