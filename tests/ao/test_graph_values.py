@@ -5,8 +5,8 @@ import pytest
 import numod
 import numod.nn.functional as F
 from numod import nn
-from numod.ao.quantization import get_default_qconfig_mapping
-from numod.ao.quantization.quantize_fx import convert_fx, prepare_fx
+from numod.ao.quantization import get_default_qat_qconfig_mapping, get_default_qconfig_mapping
+from numod.ao.quantization.quantize_fx import convert_fx, prepare_fx, prepare_qat_fx
 
 pytestmark = pytest.mark.filterwarnings("ignore:Please use quant_min")
 
@@ -19,8 +19,8 @@ class Code(nn.Module):
         numod.manual_seed(0)
         self.a, self.b, self.code = nn.Linear(4, 4), nn.Linear(4, 4), code
 
-    def forward(self, x):
-        return self.code(self, x)
+    def forward(self, *inputs):
+        return self.code(self, *inputs)
 
 
 def quantized(code):
@@ -213,3 +213,40 @@ def test_only_what_is_changed_and_read_stays_in_floats():
     assert type(converted.a) is nn.Linear and type(converted.b) is nn.quantized.Linear
     converted = check(lambda self, x: self.b(self.a(x).add_(x)))
     assert type(converted.a) is nn.quantized.Linear
+
+
+INTEGERS = {
+    "clamp": lambda x, indices: indices.clamp(0, 7),
+    "add": lambda x, indices: (indices + 1) + indices,
+    "cat": lambda x, indices: numod.cat([indices, indices], -1),
+    "view": lambda x, indices: indices.view(-1).flatten().contiguous(),
+    "matmul": lambda x, indices: numod.matmul(indices, indices.mT).clamp(0, 7),
+    "mask": lambda x, indices: (x > 0).reshape(-1, 2).squeeze(0).long().relu(),
+}
+
+
+@pytest.mark.parametrize("name", INTEGERS)
+@pytest.mark.parametrize("is_qat", [False, True])
+def test_functions_of_integers_are_not_quantized(name, is_qat):
+    def code(self, x, indices):
+        y = self.a(x)
+        return self.b(y) + table[INTEGERS[name](y, indices).clamp(0, 7)].sum()
+
+    numod.manual_seed(0)
+    table, model = numod.randn(8, 4), Code(code).train(is_qat)
+    inputs = numod.linspace(-1, 3, 32).reshape(8, 4), numod.tensor([[1, 2], [3, 0]])
+    mapping = get_default_qat_qconfig_mapping() if is_qat else get_default_qconfig_mapping()
+    prepared = (prepare_qat_fx if is_qat else prepare_fx)(model, mapping, inputs)
+    prepared(*inputs)
+    converted = convert_fx(prepared.eval())
+    assert type(converted.a) is type(converted.b) is nn.quantized.Linear
+    assert (converted(*inputs) - model(*inputs)).abs().max() < 0.1
+
+
+def test_products_with_a_mask_and_indices_of_pooling_stay_as_they_are():
+    def code(self, x):
+        y = self.a(x)
+        values, indices = F.max_pool1d(y * (y > 0), 2, return_indices=True)
+        return self.b(F.max_unpool1d(values, indices, 2))
+
+    check(code)

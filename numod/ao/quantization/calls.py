@@ -18,10 +18,11 @@ from ...autograd import no_grad
 from ...core import Tensor, overrides
 from ...core.create.generator import get_rng_state, set_rng_state
 from ...core.overrides import TorchFunctionMode
+from ...core.quantized import QuantizedTensor
 from ...nn.module import Module
 from ...nn.utils.computed import computes_parameter
 from ...nn.utils.parametrize import type_before_parametrizations as kind_of
-from .graph_patterns import ALIASES, MATCHED, is_leaf
+from .graph_patterns import ALIASES, MATCHED, activations_of, is_leaf
 
 
 CONSTANT = "_tensor_constant"  # the target of tensors that are no inputs, parameters or buffers
@@ -46,6 +47,7 @@ class Call:
     is_dynamic: bool = False  # has a quantized weight, and takes floats
     is_skipped: bool = False  # is part of a call before it
     is_changed: bool = False  # its result is changed in place and read afterwards, so it stays in floats
+    has_floats: bool = True  # activations and results are floating point: integers and masks are not quantized
     has_relu: bool = False  # the ReLU after it is part of it
     input_observers: dict[int, str] = field(default_factory=dict)  # by number of the tensor: inserted for this call
     sources: dict[int, str] = field(default_factory=dict)  # by number of the tensor: the observer of its scale
@@ -201,6 +203,11 @@ def _state(tensor: Tensor) -> tuple:
     return tensor._storage.version, tensor._layout, tensor._offset
 
 
+def _are_floats(tensors: Iterable[Tensor]) -> bool:
+    """Whether all are floating point or quantized. A question to the tensor itself would be recorded."""
+    return all(isinstance(tensor, QuantizedTensor) or tensor._layout.dtype.is_floating_point for tensor in tensors)
+
+
 class _Recorder(Interception):
     def __init__(self, model: Module, opaque: Callable[[str, Module], bool]) -> None:
         super().__init__()
@@ -227,6 +234,12 @@ class _Recorder(Interception):
         for producer in dict.fromkeys(producers):
             producer.users.append(call)
         self.calls.append(call)
+        return call
+
+    def call(self, op: str, target: str, stem: str, inputs: list[Tensor], key: Any) -> Call:
+        """Add the call of a module or function."""
+        call = self.add(op, target, stem, inputs, key)
+        call.has_floats = _are_floats(inputs[: activations_of(key, len(inputs))])
         return call
 
     def producer(self, tensor: Tensor) -> tuple[Call, int]:
@@ -263,6 +276,7 @@ class _Recorder(Interception):
         result = map_tensors(result, lambda tensor: tensor.detach() if id(tensor) in self.producers else tensor)
         others = [tensor for tensor in self.alive if any(tensor._storage is storage for storage in changed)]
         self.keep(result, call)
+        call.has_floats = call.has_floats and _are_floats(tensors_in(result))
         for number, tensor in enumerate(others, call.results):
             self.producers[id(tensor)] = call, number
             self.changed.add(id(tensor))
@@ -270,7 +284,7 @@ class _Recorder(Interception):
 
     def call_function(self, func: Callable, name: str, args: tuple, kwargs: dict) -> Any:
         inputs = tensors_in((args, kwargs))
-        call = self.add("call_function", name, name.rpartition(".")[2].strip("_"), inputs, name) if inputs else None
+        call = self.call("call_function", name, name.rpartition(".")[2].strip("_"), inputs, name) if inputs else None
         self.before(inputs)
         result = func(*args, **kwargs)
         return result if call is None else self.after(call, result)
@@ -281,7 +295,7 @@ class _Recorder(Interception):
             self.depth += 1
         elif is_leaf(module) or self.opaque(path, module):
             inputs = tensors_in((args, kwargs))
-            self.open = self.add("call_module", path, path.replace(".", "_"), inputs, kind_of(module))
+            self.open = self.call("call_module", path, path.replace(".", "_"), inputs, kind_of(module))
             self.before(inputs)
             self.depth = 1
         else:

@@ -135,7 +135,7 @@ def _plan(
             and not backend.quantizes(_patterns(model, call), call.qconfig)
         ):
             call.qconfig = None
-        is_known = not call.is_skipped and (call.key in FUNCTIONS or call.key in MODULES)
+        is_known = not call.is_skipped and call.has_floats and (call.key in FUNCTIONS or call.key in MODULES)
         call.is_quantized = is_known and is_static(call.qconfig) and has_own_weight(call)
         call.is_dynamic = is_known and _is_dynamic(call) and has_own_weight(call)
     _leave_in_floats(graph)
