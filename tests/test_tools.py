@@ -66,8 +66,8 @@ def test_doctor_and_cache_and_kernels_as_json(folder, capsys):
     assert report["versions"]["numod"] == release and bool(report["problems"]) == bool(code)
     fill(folder / "kernels", "exp")
     assert main(["cache", "list", "--json"]) == 0
-    (stored,) = json.loads(capsys.readouterr().out)["kernels"]
-    assert stored["name"] == f"exp_{'0' * 16}" and stored["bytes"] > 0
+    stored = {kernel["name"]: kernel["bytes"] for kernel in json.loads(capsys.readouterr().out)["kernels"]}
+    assert stored[f"exp_{'0' * 16}"] > 0  # beside those that `doctor` has compiled, if it was the first to compile
     assert main(["kernels", "--json", "script.py"]) == 0
     printed = capsys.readouterr()
     assert any(kernel["name"].startswith("sinh_") for kernel in json.loads(printed.out)) and "told" in printed.err
