@@ -36,11 +36,17 @@ def begin_layers() -> None:
     if not calls or overrides.state.modes:  # they would be told of calls that are none of the program's
         return
     outermost = calls[-1].f_locals
-    module, inputs = outermost["self"], [x for x in outermost["args"] if isinstance(x, Tensor)]
+    # `arguments` in the profiler's code, which replaces that of the module
+    module, *arguments = outermost.get("arguments") or (outermost["self"], *outermost["args"])
+    inputs = [x for x in arguments if isinstance(x, Tensor)]
     if module in _begun or not inputs:
         return
     _begun.add(module)
-    x = without_memory(inputs[0]._layout, inputs[0].requires_grad)
+    _begin(module, without_memory(inputs[0]._layout, inputs[0].requires_grad))
+
+
+def _begin(module: Module, x: Tensor) -> None:
+    """Begin the kernels of a module's layers, of which the first gets x."""
     for layer in module.modules():
         if _is_plain(layer):
             with suppress(Exception):  # a layer that does not come next

@@ -105,6 +105,14 @@ def _generator(width: int) -> nn.Module:
     )  # fmt: skip
 
 
+def _large_strides(width: int) -> nn.Module:
+    """A convolution 8 x 8 with stride 4 comes first, as in deep Q-networks; AlexNet's has the stride, too."""
+    return nn.Sequential(
+        nn.Conv2d(3, width, 8, 4, 2), nn.ReLU(), nn.Conv2d(width, 2 * width, 4, 2, 1), nn.ReLU(), nn.Flatten(),
+        nn.Linear(32 * width, 10),
+    )  # fmt: skip
+
+
 def _double(width: int) -> nn.Module:
     """Two convolutions with norms of groups and of instances, halved in size, as a U-Net has them at each level."""
     return nn.Sequential(
@@ -126,6 +134,7 @@ def _images() -> None:
     for count, width in ((2, 8), (16, 32)):
         images = numod.randn(count, 3, 32, 32)
         train(_mobile(width), images, labelled(count, 10))
+        train(_large_strides(width), images, labelled(count, 10), ADAM)
         train(_unet(width), images, squared, ADAM)
         train(_generator(width), images, squared, ADAM)
         train(_series(width), numod.randn(count, 3, 50), labelled(count, 10), ADAM)

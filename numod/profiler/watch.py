@@ -22,6 +22,7 @@ from ..core.extensions import extensions
 from ..core.tensor import Tensor
 from ..device import Storage
 from ..graph.compile import Compiled
+from ..nn import early_layers
 from ..nn.hooks import Hooks
 from ..nn.module import Module
 from ..ops.op import Op
@@ -112,6 +113,7 @@ class Watch:
         exchange.replace(
             early_kernels, "_begin_gradients", lambda plain: watched(plain, "foreseen", "begin kernels of gradients")
         )
+        exchange.replace(early_layers, "_begin", lambda plain: watched(plain, "foreseen", "begin kernels of layers"))
         exchange.replace(engine, "_start_pass", lambda plain: watched(plain, "backward", "backward"))
         for kind in _with_own(Node, "backward"):
             exchange.replace(kind, "backward", lambda plain: around_node(plain, note, self.clock))

@@ -150,3 +150,17 @@ def test_the_layers_of_a_module_are_begun_once(asked: list[str], monkeypatch: py
     assert [type(layer).__name__ for layer in ran] == [
         "Conv2d", "BatchNorm2d", "ReLU", "MaxPool2d", "Flatten", "Linear", "Tanh", "Linear"
     ]  # fmt: skip
+
+
+def test_a_profile_counts_no_layer_that_did_not_run(asked: list[str]) -> None:
+    net, x = nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 2)), numod.randn(5, 4)
+    with numod.profiler.profile(with_flops=True) as prof:
+        net(x)
+    events = prof.events()
+    assert any(event.name == "begin kernels of layers" for event in events)
+    assert sum(event.multiply_adds for event in events) == 5 * 4 * 3 + 5 * 3 * 2
+    assert [event.name for event in events if event.category == "op"] == [
+        "numod::linear",
+        "numod::tanh",
+        "numod::linear",
+    ]
