@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from selection import every
 
 import numod
 from numod import nn
@@ -39,8 +40,12 @@ def stages(layer, *inputs, **kwargs):
 
 @pytest.mark.parametrize(
     "settings",
-    [{}, {"num_layers": 2, "bidirectional": True}, {"bias": False, "batch_first": True}, {"num_layers": 3}],
-    ids=["plain", "bidirectional", "no bias", "deep"],
+    every(
+        2,
+        [{}, {"bias": False, "batch_first": True}, {"num_layers": 2, "bidirectional": True}, {"num_layers": 3}],
+        others=pytest.mark.fuzz,
+    ),
+    ids=["plain", "no bias", "bidirectional", "deep"],
 )
 def test_lstm(settings):
     numod.manual_seed(0)

@@ -286,8 +286,10 @@ except NotImplementedError as error:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16])
-@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize(
+    "dtype, compiled",
+    diagonals([torch.float64, torch.float16, torch.bfloat16], [False, True], 2, others=pytest.mark.fuzz),
+)
 def test_rows_of_activations_in_another_dtype(dtype, compiled):
     torch.manual_seed(0)
     model, x = network(), torch.randn(3, 64)

@@ -8,6 +8,7 @@ import inspect
 import re
 
 import pytest
+from selection import every
 
 import numod
 from numod import docs, nn, optim
@@ -41,9 +42,10 @@ EXAMPLES = {example(text): path for path, text in reversed(ALL.items()) if ">>>"
 TEXTS = {path: ALL[path] for path in EXAMPLES.values()}
 
 
-@pytest.mark.parametrize(
-    "path", sorted(path for path in TEXTS if path.rpartition(".")[2] not in row_texts.TEXTS or ".Tensor." in path)
-)
+WITH_EXAMPLES = sorted(path for path in TEXTS if path.rpartition(".")[2] not in row_texts.TEXTS or ".Tensor." in path)
+
+
+@pytest.mark.parametrize("path", every(2, WITH_EXAMPLES, others=pytest.mark.fuzz))
 def test_the_example_of_a_docstring(path: str) -> None:
     test = doctest.DocTestParser().get_doctest(TEXTS[path], dict(GLOBALS), path, None, None)
     report: list[str] = []

@@ -55,7 +55,8 @@ def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.chdir(tmp_path)
 
 
-LONG = {"learner_digits", "policy_gradient", "quantize_digits", "quantize_language_model"}  # several seconds each
+# several seconds each
+LONG = {"learner_digits", "policy_gradient", "quantize_digits", "quantize_language_model", "sorting_transformer"}
 
 
 @pytest.mark.parametrize(

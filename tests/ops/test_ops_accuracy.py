@@ -85,7 +85,7 @@ def check_rounded_once(call, exact, rows_of_points, dtype):
         assert abs(right) > limit or ulps(actual, right, dtype) <= 0.502, (point, actual, right)
 
 
-@pytest.mark.parametrize("name, dtype", diagonals(list(UNARY), SIXTEEN_BITS, 2, others=pytest.mark.fuzz))
+@pytest.mark.parametrize("name, dtype", diagonals(list(UNARY), SIXTEEN_BITS, 4, others=pytest.mark.fuzz))
 def test_sixteen_bit_rows_round_once(name, dtype):
     row = UNARY[name]
     points = [(x,) for x in row.points if fits_sixteen_bits(x)]

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 from guarded import LARGE, READABLE, SHAPES, SQUARE, WRITABLE, Guards, Maker, Placed, guarded
 from pairs import compile
+from selection import every
 
 import numod
 from numod import nn
@@ -525,7 +526,7 @@ SAMPLE = (
 )
 
 
-@pytest.mark.parametrize("name", SAMPLE)
+@pytest.mark.parametrize("name", every(2, SAMPLE, others=pytest.mark.guards))
 def test_a_sample_in_place(name: str, guards: Guards) -> None:
     for ndim, kind in (
         ((4, "swapped"), (5, "transposed")) if name in RANDOM - {"F.alpha_dropout", "F.rrelu"} else ((4, "swapped"),)

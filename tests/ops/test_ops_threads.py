@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from selection import every
 
 import numod
 from numod.device import threads as device_threads
@@ -79,7 +80,7 @@ def test_small_losses_add_up_and_gains_make_up_for_them() -> None:
     assert (losing.size(2), even.size(2)) == (1, 2)
 
 
-@pytest.mark.parametrize("name", OPS)
+@pytest.mark.parametrize("name", every(2, OPS, others=pytest.mark.fuzz))
 def test_one_thread_and_two_agree(name: str) -> None:
     function, *shapes = OPS[name]
     generator, before = np.random.default_rng(0), numod.get_num_threads()

@@ -345,7 +345,7 @@ def gradient_inputs(name):
 
 
 @pytest.mark.on_cuda(simulator=False)
-@pytest.mark.parametrize("name, twice", second_orders(3, DIFFERENTIABLE, others=pytest.mark.fuzz))
+@pytest.mark.parametrize("name, twice", second_orders(4, DIFFERENTIABLE, others=pytest.mark.fuzz))
 def test_gradients_to_second_order(name, twice):
     inputs = gradient_inputs(name)
     if name == "where":

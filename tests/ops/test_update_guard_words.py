@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from guarded import LARGE, SHAPES, WRITABLE, Guards, Placed, guarded
 from pairs import compile
+from selection import diagonals, every
 
 import numod
 from numod import nn
@@ -73,8 +74,9 @@ OPTIMIZERS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", OPTIMIZERS)
-@pytest.mark.parametrize("way", ["foreach", "fused", "one by one"])
+@pytest.mark.parametrize(
+    "name, way", diagonals(list(OPTIMIZERS), ["foreach", "fused", "one by one"], 3, others=pytest.mark.guards)
+)
 def test_optimizers_over_views(name: str, way: str, guards: Guards) -> None:
     options = {"foreach": way == "foreach"} if way != "fused" else {"fused": True}
     if not options.keys() <= inspect.signature(OPTIMIZERS[name]).parameters.keys():
@@ -126,7 +128,7 @@ EXTRA = {
 USUAL = (lambda lists: (), lambda lists: (lists(1),), lambda lists: (2.0,))
 
 
-@pytest.mark.parametrize("name", FOREACH)
+@pytest.mark.parametrize("name", every(3, FOREACH, others=pytest.mark.guards))
 def test_functions_of_lists_over_views(name: str, guards: Guards) -> None:
     function = getattr(numod, name)
     for arguments in [EXTRA[name]] if name in EXTRA else USUAL:
@@ -235,7 +237,7 @@ DRAWS: dict[str, Callable] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", DRAWS)
+@pytest.mark.parametrize("name", every(3, DRAWS, others=pytest.mark.guards))
 def test_draws_into_views(name: str, guards: Guards) -> None:
     """In place and by `out`, from a generator of one's own; for large tensors by two threads."""
     for shape, kind in [*((SHAPES[ndim], KINDS[ndim % 4]) for ndim in range(1, 6)), (LARGE[3], "swapped")]:

@@ -178,6 +178,7 @@ def test_an_interrupted_build_ends_the_process_that_compiles(tmp_path: Path, mon
     assert processes[0].returncode == -signal.SIGTERM
 
 
+@pytest.mark.packs
 def test_kernels_for_another_architecture_are_compiled_and_have_the_keys_that_a_processor_of_it_looks_for(
     tmp_path: Path,
 ) -> None:

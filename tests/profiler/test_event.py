@@ -97,7 +97,8 @@ def test_gradients_of_the_users_own_functions_belong_to_them() -> None:
         and forward.sequence_nr == gradient.sequence_nr > 0
     )
     assert gradient.stack == forward.stack and "test_event.py" in forward.stack[0]
-    assert [cpu_child.name for cpu_child in forward.cpu_children] == ["numod::mul"]
+    ops = [cpu_child.name for cpu_child in forward.cpu_children if cpu_child.category != "gc"]
+    assert ops == ["numod::mul"]
 
 
 def test_gradients_of_what_was_written_in_place() -> None:

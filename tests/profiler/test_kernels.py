@@ -170,7 +170,7 @@ def test_a_compiled_step_is_one_slice_with_its_kernel() -> None:
     compiled = find(prof, "compiled forward")
     assert (
         len(compiled) == 2
-        and all(cpu_child.category == "kernel" for event in compiled for cpu_child in event.cpu_children)
+        and {cpu_child.category for event in compiled for cpu_child in event.cpu_children} - {"gc"} == {"kernel"}
         and compiled[1].cpu_children
     )
     assert numod.equal(forward(x), expected)
@@ -195,7 +195,8 @@ def test_a_compiled_training_step_is_the_same_when_timed() -> None:
         with profile(with_jit=timed, with_flops=True) as prof:
             results += [step(x, y).item() for _ in range(3)]
         steps = find(prof, "compiled step")
-        assert len(steps) == 3 and all(len(step.cpu_children) == timed for step in steps)
+        launches = [[child for child in step.cpu_children if child.category != "gc"] for step in steps]
+        assert len(steps) == 3 and all(len(children) == timed for children in launches)
         assert (
             all(
                 f"{step_event.flops:,} floating-point operations, {step_event.bytes_moved:,} bytes" in step.explain()

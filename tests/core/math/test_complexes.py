@@ -193,7 +193,7 @@ def test_printing() -> None:
     assert repr(numod.zeros(1, dtype=numod.cdouble)) == "tensor([0.+0.j], dtype=numod.complex128)"
 
 
-@pytest.mark.parametrize("function, twice", second_orders(3, [
+@pytest.mark.parametrize("function, twice", second_orders(4, [
     lambda x, y: x * y, lambda x, y: x / y, lambda x, y: x**y, lambda x, y: x**3, lambda x, y: (x * y.conj()).exp(), lambda x, y: x.log() + y.sqrt(), lambda x, y: x.sin() * y.cos(),
     lambda x, y: x.tanh() - y.tan(), lambda x, y: x.abs() * y, lambda x, y: x.angle() + y.real, lambda x, y: x.sgn() * y.imag, lambda x, y: x.real * y, lambda x, y: numod.complex(x.imag, y.abs()),
     lambda x, y: numod.view_as_real(x) * 2, lambda x, y: numod.view_as_complex(y.real.contiguous().reshape(3, 2)), lambda x, y: x.prod(1), lambda x, y: x.cumsum(1), lambda x, y: x.cumprod(1), lambda x, y: x.mean() + y.sum(),

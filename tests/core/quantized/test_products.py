@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from selection import every
 
 import numod as torch
 from numod import nn
@@ -171,7 +172,7 @@ def test_images_that_do_not_fit_are_refused(groups, channels):
         layer(x)
 
 
-@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])
+@pytest.mark.parametrize("kind", every(2, [nn.LSTM, nn.GRU], others=pytest.mark.fuzz))
 def test_recurrent_layers_of_a_dynamic_batch(kind):
     """One program for batches that eager layers compute in different ways."""
     torch.manual_seed(0)

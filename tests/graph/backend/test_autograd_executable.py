@@ -336,7 +336,7 @@ _DONE: dict[str, Callable] = {
 }
 
 
-@pytest.mark.parametrize("case, done", diagonals(list(_RETURNED), list(_DONE), 2, others=pytest.mark.fuzz))
+@pytest.mark.parametrize("case, done", diagonals(list(_RETURNED), list(_DONE), 4, others=pytest.mark.fuzz))
 def test_results_that_are_views(case: str, done: str) -> None:
     def run(wrap: Callable) -> list:
         outcomes = []

@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from pairs import compile, equal
+from selection import every
 
 import numod
 from numod import nn
@@ -188,7 +189,7 @@ INTEGERS: dict[str, Callable] = {
 }
 
 
-@pytest.mark.parametrize("name", INTEGERS)
+@pytest.mark.parametrize("name", every(2, INTEGERS, others=pytest.mark.fuzz))
 def test_integers_in_arithmetic_are_those_of_each_call(name: str) -> None:
     state, use = {"step": 0}, INTEGERS[name]
 
@@ -385,7 +386,7 @@ def test_numbers_that_are_places_and_values(name: str) -> None:
     assert compiled.recorded <= 3 or name.startswith("returned")
 
 
-@pytest.mark.parametrize("name", CONDITIONS)
+@pytest.mark.parametrize("name", every(2, CONDITIONS, others=pytest.mark.fuzz))
 def test_operands_of_comparisons_are_guarded(name: str) -> None:
     state, use = {"step": 0}, CONDITIONS[name]
 

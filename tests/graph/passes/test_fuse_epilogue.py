@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from selection import every
 import programs
 from programs import MODES, check, in_turn
 
@@ -69,7 +70,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", every(2, CASES, others=pytest.mark.fuzz))
 def test_loops_that_join(case: str) -> None:
     function, expected = CASES[case]
     actual = names(function, X)

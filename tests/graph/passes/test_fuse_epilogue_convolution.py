@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from selection import diagonals
+from selection import diagonals, every
 
 import numod
 from numod.graph import trace
@@ -124,7 +124,7 @@ CASES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", every(2, CASES, others=pytest.mark.fuzz))
 def test_loops_that_join(case: str) -> None:
     function, expected = CASES[case]
     actual = names(function, X)

@@ -61,7 +61,7 @@ class Net(nn.Module):
         return self.out(self.drop(self.third(x).flatten(1)))
 
 
-@pytest.mark.parametrize("remaining", [1, 4])
+@pytest.mark.parametrize("remaining", [pytest.param(1, marks=pytest.mark.fuzz), 4])
 def test_convolutions_with_all_between(remaining):
     torch.manual_seed(1)
     model = pruned(statistics(Net()), ["first", "second", "third"], 1 - remaining / 8)

@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from selection import second_orders
+from selection import diagonals, second_orders
 
 import numod
 from numod.autograd import gradcheck, gradgradcheck
@@ -68,9 +68,9 @@ def drawn(axes: int, samples: int = 9) -> tuple[np.ndarray, np.ndarray]:
     return rng.standard_normal((2, 3, *SIZES[-axes:])), rng.uniform(-2.5, 2.5, (2, samples, *(8, 1)[: axes - 1], axes))
 
 
-@pytest.mark.parametrize("padding, corners", RULES)
-@pytest.mark.parametrize("mode, axes", CASES)
-def test_values(mode: str, axes: int, padding: str, corners: bool) -> None:
+@pytest.mark.parametrize("case, rule", diagonals(CASES, RULES, 2, others=pytest.mark.fuzz))
+def test_values(case: tuple[str, int], rule: tuple[str, bool]) -> None:
+    (mode, axes), (padding, corners) = case, rule
     x, grid = drawn(axes)  # 72 samples: more than one run
     actual = F.grid_sample(numod.tensor(x), numod.tensor(grid), mode, padding, corners)
     np.testing.assert_allclose(actual.numpy(), expected(x, grid, mode, padding, corners), rtol=1e-11, atol=1e-11)

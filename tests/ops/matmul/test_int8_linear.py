@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
+from selection import pairwise
 
 import numod
 from numod.core.apply import apply
@@ -40,10 +41,11 @@ def static_reference(x, weight, offset, multiplier, zero, low, high):
     return np.clip(np.rint(total.astype("float32") * multiplier) + zero, low, high)
 
 
-@pytest.mark.parametrize("op", STATIC)
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize(("dtype", "attributes"), [("uint8", (3, 3, 255)), ("int8", (-4, -128, 127))])
-def test_integers_are_those_of_the_formula(op, shape, dtype, attributes):
+@pytest.mark.parametrize("op, shape, limits", pairwise(
+    list(STATIC), list(SHAPES), [("uint8", (3, 3, 255)), ("int8", (-4, -128, 127))], others=pytest.mark.fuzz
+))  # fmt: skip
+def test_integers_are_those_of_the_formula(op, shape, limits):
+    dtype, attributes = limits
     inputs = static_inputs(dtype, *shape)
     result = run(op, inputs, attributes)
     assert result.dtype is getattr(numod, dtype)

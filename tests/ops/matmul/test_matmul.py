@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from selection import pairwise
+from selection import diagonals, pairwise
 
 import numod
 from numod.autograd import gradcheck, gradgradcheck
@@ -117,9 +117,9 @@ def test_named_products():
 DOTTED = [(2, 16, 2), (3, 40, 5), (5, 64, 130), (8, 100, 67), (17, 70, 3), (24, 97, 9), (40, 260, 10), (13, 20, 30)]
 
 
-@pytest.mark.parametrize("rows, inner, columns", DOTTED)
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_linear_of_few_rows_or_columns(rows, inner, columns, dtype):
+@pytest.mark.parametrize("sizes, dtype", diagonals(DOTTED, [np.float32, np.float64], 2, others=pytest.mark.fuzz))
+def test_linear_of_few_rows_or_columns(sizes, dtype):
+    rows, inner, columns = sizes
     x = data(rows, inner + 3, dtype=dtype)
     w = data(columns, inner + 1, dtype=dtype, seed=1)
     b = data(columns, dtype=dtype, seed=2)

@@ -78,8 +78,7 @@ def test_a_nan_is_the_extreme_of_its_column_alone(kind):
     agree(x, numod.tensor(x), 0)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("lines", [1, 15, 16, 17, 300])
+@pytest.mark.parametrize("lines, kind", diagonals([1, 15, 16, 17, 300], list(KINDS), 2, others=pytest.mark.fuzz))
 def test_columns_beside_each_other(lines, kind):
     for columns in (16, 31, 64, 127, 128, 150):
         for seed in range(2):

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from selection import diagonals
 
 import numod
 from numod.utils.data import (
@@ -142,8 +143,8 @@ def no_children_left():
     return not multiprocessing.active_children()
 
 
-@pytest.mark.parametrize("method", FORKS)
-@pytest.mark.parametrize("size", [3, 40_000])  # through the pipe, and through shared memory
+# samples of 40,000 elements go through shared memory, small ones through the pipe
+@pytest.mark.parametrize("method, size", diagonals(FORKS, [3, 40_000], 2, others=pytest.mark.fuzz))
 def test_batches_equal_those_without_workers(method, size):
     alone = list(DataLoader(Samples(size=size), batch_size=4))
     result = list(DataLoader(Samples(size=size), batch_size=4, num_workers=2, multiprocessing_context=method))
