@@ -14,7 +14,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from . import measure, peers, table
+from . import instructions, measure, peers, table
 from .row import QUICK, FreshRow, Pace, Row
 
 
@@ -48,6 +48,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             json.dump(report, file, indent=1)
     if options.plot:
         table.plot(report, options.plot)
+    if "PyTorch" in present and any(re.search(instructions.ROWS, row.name) for row in rows):
+        instructions.measure_with_amx(arguments, instructions.flags(), os.environ)
     return 0
 
 
@@ -102,6 +104,7 @@ def _report(options: argparse.Namespace, present: list[str]) -> dict:
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
     machine = {
         "processor": measure.processor(),
+        "instructions": instructions.note(instructions.flags(), os.environ),
         "cores": os.cpu_count(),
         "load_before": load,
         "system": platform.system(),

@@ -18,6 +18,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from . import instructions
+
 
 @dataclass
 class Result:
@@ -177,6 +179,8 @@ def folders() -> Iterator[Folders]:
 def set_library_threads(threads: int) -> None:
     """Tell BLAS, OpenMP, XLA and numod how many threads to use, and let each choose its own instructions.
 
+    oneDNN's are held to numod's where they would be AMX's (see `instructions`).
+
     Works only before they are loaded: else this process is started anew.
     """
     wanted = {
@@ -185,6 +189,7 @@ def set_library_threads(threads: int) -> None:
     }
     if threads == 1:
         wanted["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false"
+    wanted |= instructions.limit(instructions.flags(), os.environ)
     overridden = [
         name for name in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "MKL_ENABLE_INSTRUCTIONS") if name in os.environ
     ]

@@ -79,7 +79,7 @@ def heading(report: dict) -> str:
         f"at most {limits['gflops']:.0f} GFLOP/s, copies of {limits['cache_gbs']:.0f} GB/s within a core's "
         f"caches, {limits['shared_gbs']:.0f} in the shared one, {limits['memory_gbs']:.0f} in memory\n"
         "Absolute times mean little on a shared machine; the ratios are of times taken in turns in one "
-        f"process.{missing}\n"
+        f"process.{machine['instructions']}{missing}\n"
     )
 
 

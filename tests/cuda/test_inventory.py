@@ -22,7 +22,7 @@ for _module in pkgutil.walk_packages(ops.__path__, f"{ops.__name__}."):
     importlib.import_module(_module.name)
 
 KERNELS = """ArgExtremum AvgPool Bag BagBounds Band RunStarts CheckedIndex ByteConvolution ByteProduct Cat Cdist CdistGradient
-Cell ChannelNorm ChannelNormGradient FusedMapReduce Convolution Cross CrossEntropy CrossEntropyGradient
+Cell ChannelNorm ChannelNormGradient FusedMapReduce Convolution Cross CrossEntropy CrossEntropyGradient DequantizedRows
 CrossEntropyTotal Ctc CtcGradient Extremum Flip GammaGradient GridSample GridSlope GridSpread GroupNorm
 GroupNormGradient Linear LongestRun Matmul MaxPool MaxPoolValues Nonzero OverComplex Pad PadBack ComplexPart
 Patches Pdist PlaceGradient Pointwise Gather Recurrence Reduction RowNorm RowNormGradient Running RunningExtremum

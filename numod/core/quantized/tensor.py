@@ -19,9 +19,12 @@ from ...dtypes import QuantizedDtype
 from ...errors import normalize_dim
 from ...ops import quantize as rows
 from ...ops import table as t
+from ...ops.index.dequantized_rows import dequantized_rows
 from .. import overrides
 from ..apply import apply
+from ..convert.copies import contiguous
 from ..derived import data_of, derived
+from ..index.selection import check_bounds
 from ..printing import format_tensor
 from ..tensor import Tensor, fields_of
 from .schemes import qscheme
@@ -122,9 +125,18 @@ class QuantizedTensor(Tensor):
         """Overwrite the integers."""
         self._integers.copy_(integers)
 
-    def _rows(self, indices: Tensor) -> Tensor:
-        """The integers of rows of a table."""
-        return self._integers.index_select(0, indices)
+    def rows_of_table(self, indices: Tensor) -> Tensor:
+        """The values of rows at a vector of indices, in float32. The rows have scales and zero points of their own."""
+        quantizer, (count, *sizes) = self._quantizer, self._layout.shape
+        table, bits = self._rows_of_bytes()
+        indices = check_bounds("index_select()", indices, count, 0)
+        numbers = [contiguous(numbers.float()) for numbers in (quantizer.scale, quantizer.zero_point)]
+        values = apply(dequantized_rows, (contiguous(table), *numbers, indices), (bits,))
+        return values if len(sizes) == 1 else values.reshape(-1, *sizes)
+
+    def _rows_of_bytes(self) -> tuple[Tensor, int]:
+        """(the integers as a matrix of bytes, a row of this tensor in each; the bits of an integer)."""
+        return self._integers.reshape(self._layout.shape[0], -1), 8
 
     def int_repr(self) -> Tensor:
         """A copy of the integers; of less than 8 bits, of the bytes that hold them."""
@@ -216,13 +228,14 @@ class PackedTensor(QuantizedTensor):
     def _write(self, integers: Tensor) -> None:
         self._bytes.copy_(pack(integers.expand(self._layout.shape), self._quantizer.dtype.bits))
 
-    def _rows(self, indices: Tensor) -> Tensor:
+    def _rows_of_bytes(self) -> tuple[Tensor, int]:
         rows, *sizes = self._layout.shape
-        bits, whole = self._quantizer.dtype.bits, prod(sizes) * self._quantizer.dtype.bits // 8
-        if prod(sizes) * bits % 8:  # a byte holds integers of two rows
-            return self._integers.index_select(0, indices)
-        packed = self._bytes[: rows * whole].reshape(rows, whole).index_select(0, indices)
-        return unpack(packed, bits).reshape(indices.numel(), *sizes)
+        bits, count = self._quantizer.dtype.bits, prod(sizes)
+        if count * bits % 8:  # a byte holds integers of two rows
+            return super()._rows_of_bytes()
+        size = rows * count * bits // 8
+        table = self._bytes if self._bytes._layout.size == size else self._bytes[:size]
+        return table.reshape(rows, count * bits // 8), bits
 
     def int_repr(self) -> Tensor:
         """A copy of the bytes that hold the integers, a vector."""

@@ -146,13 +146,7 @@ class Embedding(Module):
 
     def _looked_up(self, indices: Tensor) -> Tensor:
         """The rows of these indices, as floats."""
-        weight = self.weight()
-        quantizer, flat = weight._quantizer, indices.reshape(-1)
-        values = weight._rows(flat).float()
-        shift, scale = (
-            vector.float().index_select(0, flat)[:, None] for vector in (quantizer.zero_point, quantizer.scale)
-        )
-        return ((values - shift) * scale).reshape(*indices.shape, self.embedding_dim)
+        return self.weight().rows_of_table(indices.reshape(-1)).reshape(*indices.shape, self.embedding_dim)
 
     def forward(self, indices: Tensor) -> Tensor:
         return self._looked_up(indices)
