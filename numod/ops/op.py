@@ -170,7 +170,8 @@ class Packing:
     """How to pack an input ahead of time.
 
     `op` with `attributes` packs the input at `position`; `product` is the op that takes the packed input as its last
-    one. `portable`: whether every processor would pack the input, and in the same format.
+    one. `portable`: whether every processor would pack the input, and in the same format. `needs_vectors`: whether
+    kernels for processors without vector registers read the input where it is.
     """
 
     position: int
@@ -178,6 +179,7 @@ class Packing:
     attributes: tuple
     product: Op
     portable: bool = False
+    needs_vectors: bool = False
 
 
 def argument_names(function: Callable) -> tuple[str, ...]:

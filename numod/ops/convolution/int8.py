@@ -420,7 +420,8 @@ class ByteConvolution(Op):
         x, weight, groups = *arguments[:2], attributes[3]
         if x.device.type != "cpu" or _is_depthwise(x, weight, groups):
             return None
-        return Packing(1, pack_byte_filters, self.packing_attributes(weight, attributes), packed_byte_convolution)
+        form = self.packing_attributes(weight, attributes)
+        return Packing(1, pack_byte_filters, form, packed_byte_convolution, needs_vectors=True)
 
     def packing_attributes(self, weight: Layout, attributes: tuple, machine: target.Machine | None = None) -> tuple:
         """See `Op.packing_attributes`."""
