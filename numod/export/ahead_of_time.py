@@ -77,8 +77,8 @@ def aot_compile(
 
     - `targets`: names of `numod.export.targets`, such as "native", "x86-64-v3", "aarch64", "cortex-m4", "wasm".
     - `weights`: "embedded" in the code, or in a "file" NAME.safetensors, whose data the caller passes in. Their layout
-      is the same for all targets. What depends on embedded weights of bytes alone is computed ahead; for speed, and
-      unless a target is bare or WebAssembly, these weights are stored in the form that each target's kernels read.
+      is the same for all targets. What depends on embedded weights of bytes alone is computed ahead; for speed, these
+      weights are stored in the form that each target's kernels read.
     - `optimize`: for "speed" or "size".
     - `options={"freezing": True}`: weights are constants, and what depends on them alone is computed ahead
       (`ExportedProgram.frozen`); they have no names in the file of weights. With `"sparsity": True` as well, weights of
@@ -91,7 +91,7 @@ def aot_compile(
     Raises ExportError, before anything is written, with a list of everything that cannot be exported.
     """
     rows = _checked(program, name, targets, weights, optimize, options)
-    for_speed = weights == "embedded" and optimize == "speed" and not any(row.bare for row in rows)
+    transforms = optimize == "speed" and not any(row.bare for row in rows)
     programs = {
         entry: prepared(getattr(exported, "_exported", exported)) for entry, exported in _programs(program).items()
     }
@@ -105,11 +105,11 @@ def aot_compile(
         programs = {entry: without_zeros(exported, measured, known) for entry, exported in programs.items()}
     _refuse(programs, lambda exported: [*problems(exported.program), *unbounded(exported.dynamic)])
     constant = weights == "embedded" and not any(exported.changes_state for exported in programs.values())
-    packs = constant and for_speed
+    packs = constant and optimize == "speed"
     if constant:
         with shared_values():
             programs = {entry: exported.with_byte_constants() for entry, exported in programs.items()}
-            if for_speed:
+            if transforms:
                 programs = {entry: exported.with_transformed_weights() for entry, exported in programs.items()}
     only_integers = bool(options and options.get("integer_only"))
     if only_integers or not any(row.machine.floats for row in rows):
@@ -117,7 +117,8 @@ def aot_compile(
     if only_integers:
         _refuse(programs, lambda exported: floats(exported.program))
     with tempfile.TemporaryDirectory() as scratch:
-        job = Job(Path(scratch), programs, name, weights == "embedded", optimize == "size", packs)
+        vectors = all(row.machine.vectors for row in rows)
+        job = Job(Path(scratch), programs, name, weights == "embedded", optimize == "size", packs, vectors)
         for row in rows:
             job.pack(row)
         with ThreadPoolExecutor(max(min(len(rows), os.cpu_count() or 1), 1)) as pool:

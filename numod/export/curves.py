@@ -64,12 +64,16 @@ class Surface:
 
 @dataclass(frozen=True)
 class Line:
-    """A function of an integer value: `slope` times it before anything else. `values` are those for `totals`."""
+    """A function of an integer value: `slope` times it before anything else. `values` are those for `totals`.
+
+    `count`: of a mean, the number of elements in the sum.
+    """
 
     source: Value
     slope: float
     totals: np.ndarray
     values: Tensor
+    count: int
 
 
 @dataclass(frozen=True)
@@ -88,10 +92,10 @@ def curve_of(source: Value, dtype: dtypes.dtype, ndim: int, op: Op, attributes: 
     return Curve(source, low, apply(op, (integers,), attributes))
 
 
-def line_of(source: Value, slope: float, low: int, high: int) -> Line:
+def line_of(source: Value, slope: float, low: int, high: int, count: int = 1) -> Line:
     """The product of an integer value in [low, high] with a number."""
     totals = np.unique(np.linspace(low, high, min(_SAMPLES, high - low + 1)).astype(np.int64))
-    return Line(source, slope, totals, from_numpy((totals * slope).astype(np.float32)))
+    return Line(source, slope, totals, from_numpy((totals * slope).astype(np.float32)), count)
 
 
 def mapped(form: Any, op: Op, inputs: Sequence, attributes: tuple) -> Any:

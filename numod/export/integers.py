@@ -94,12 +94,17 @@ def _advice(program: Program, steps: list[Step]) -> str:
             f"{', '.join(dict.fromkeys(names))}: computed in floats; use a quantized layer that has a form of integers "
             "(see the guide on quantization, Without floating point), or compute it outside"
         )
-    if any(step.op in rows.to_integers.values() for step in steps):
-        return (
-            "an input of floats is quantized; export the network without its QuantStub, with a quantized example, and "
-            "quantize inputs by NET_INPUT_SCALE"
+    ends = [
+        text
+        for text, is_there in (
+            ("an input of floats is quantized; export the network without its QuantStub, with a quantized example, and "
+             "quantize inputs by NET_INPUT_SCALE", any(step.op in rows.to_integers.values() for step in steps)),
+            ("a result is made a float; export the network without its DeQuantStub, and read results by "
+             "NET_OUTPUT_SCALE", any(step.op is t.copy for step in steps)),
         )
-    return "a result is made a float; export the network without its DeQuantStub, and read results by NET_OUTPUT_SCALE"
+        if is_there
+    ]  # fmt: skip
+    return "; ".join(ends)
 
 
 class Inexact(Exception):
@@ -223,8 +228,8 @@ class _Rewriter:
             return None
         total = self._emit(sum_, (curve.source,), (dims, keepdim, dtypes.int32), step.location)
         total = self._emit(t.sub, (total, count * zero), (), step.location) if zero else total
-        slope = slope / count if step.op is mean else slope
-        return line_of(total, slope, count * (curve.low - zero), count * (curve.low + 255 - zero))
+        divisor = count if step.op is mean else 1
+        return line_of(total, slope / divisor, count * (curve.low - zero), count * (curve.low + 255 - zero), divisor)
 
     def _of_products(self, step: Step, curves: list[Curve], count: int) -> Line | None:
         """The form of sums of so many products of two bytes."""
@@ -371,6 +376,11 @@ class _Rewriter:
         scale, zero = _numbers(step)
         multiplier, wanted = np.float32(line.slope / scale), line.values.numpy().astype(np.int64)
         low, high = int(wanted.min()), int(wanted.max())
+        if line.count > 1 and abs(line.slope * line.count / scale - 1) < 1e-6:  # a mean with the scale of its input
+            got = np.rint(line.totals / line.count + zero).clip(low, high)
+            if abs(got - wanted).max() <= 1:
+                inputs = line.source, line.count, zero, low, high
+                return self._emit(rows.mean_sum[line.values.dtype.name], inputs, (), step.location, result)
         got = (np.rint(line.totals.astype(np.float32) * multiplier).astype(np.float64) + zero).clip(low, high)
         if multiplier <= 0 or abs(got - wanted).max() > 1:
             raise Inexact

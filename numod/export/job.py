@@ -42,19 +42,26 @@ from .targets import Target
 
 
 class Part:
-    """An entry point. `entry`: its name, "" for the only one. `packs`: whether weights of bytes are packed ahead."""
+    """An entry point. `entry`: its name, "" for the only one. `packs`, `vectors`: see `Job`."""
 
     def __init__(
-        self, home: Path, entry: str, exported: ExportedProgram, names: dict[Value, str], stream: tuple, packs: bool
+        self,
+        home: Path,
+        entry: str,
+        exported: ExportedProgram,
+        names: dict[Value, str],
+        stream: tuple,
+        packs: bool,
+        vectors: bool,
     ) -> None:
         self.home, self.entry, self.exported, self.names, self.stream = home, entry, exported, names, stream
         home.mkdir()
         save(exported, home / "program")
         self.program = load_program(home / "program")  # as the workers do; loading may add checks and constants
-        self.sizes_vary = exported.dynamic is not None
+        self.sizes_vary, self.vectors = exported.dynamic is not None, vectors
         program, packed = self.program, []
         if packs:
-            program, packed = with_packed_bytes(self.program, sizes_vary=self.sizes_vary)
+            program, packed = with_packed_bytes(self.program, sizes_vary=self.sizes_vary, vectors=vectors)
         self.packs, self.packed_bytes = bool(packed), 0
         self.plan = planned(program, stream, packed)
         self.weights = weights_of(self.plan, names, f"{entry}.constant" if entry else "constant")
@@ -79,7 +86,7 @@ class Part:
             "interface": dataclasses.asdict(self.interface),
             "names": {str(value.number): name for value, name in self.names.items()},
             "constants": f"{self.entry}.constant" if self.entry else "constant",
-            "scales": self.scales, "abi": abi, "size": size, "stream": self.stream,
+            "scales": self.scales, "vectors": self.vectors, "abi": abi, "size": size, "stream": self.stream,
         }  # fmt: skip
         (self.home / "job.json").write_text(json.dumps(job))
 
@@ -89,7 +96,9 @@ class Part:
         if not self.packs or folder.exists():
             return
         folder.mkdir()
-        _, packed = with_packed_bytes(self.program, machine=row.machine, sizes_vary=self.sizes_vary)
+        _, packed = with_packed_bytes(
+            self.program, machine=row.machine, sizes_vary=self.sizes_vary, vectors=self.vectors
+        )
         for k, weight in enumerate(packed):
             (folder / str(k)).write_bytes(bytes_of(weight))
         self.packed_bytes = max(self.packed_bytes, sum([weight.numel() * 4 for weight in packed]))
@@ -127,7 +136,8 @@ class Part:
 class Job:
     """All entry points and their shared interface. `home`: the folder from which workers read.
 
-    `packs`: whether weights of bytes are packed ahead, for each target in the format of its kernels.
+    `packs`: whether weights of bytes are packed ahead, for each target in the format of its kernels. `vectors`: whether
+    all targets have vector registers; otherwise only those weights are packed that kernels without them read packed.
     """
 
     def __init__(
@@ -138,11 +148,12 @@ class Job:
         embedded: bool,
         size: bool,
         packs: bool = False,
+        vectors: bool = True,
     ) -> None:
         self.stream = _signed(default_generator._seed), default_generator._offset
         names = shared_names(programs)
         self.parts = [
-            Part(home / f"part{k}", entry, exported, names[entry], self.stream, packs)
+            Part(home / f"part{k}", entry, exported, names[entry], self.stream, packs, vectors)
             for k, (entry, exported) in enumerate(programs.items())
         ]
         self.weights: dict[str, Tensor] = {}

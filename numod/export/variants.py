@@ -107,9 +107,14 @@ class Variants:
     """The variants of a program, and the table that they read."""
 
     def __init__(
-        self, dynamic: Dynamic, stream: tuple[int, int], alignment: int, packed: Sequence[Tensor] | None = None
+        self,
+        dynamic: Dynamic,
+        stream: tuple[int, int],
+        alignment: int,
+        packed: Sequence[Tensor] | None = None,
+        vectors: bool = True,
     ) -> None:
-        """`packed`: packed weights of bytes, if there are any."""
+        """`packed`: packed weights of bytes, if there are any; `vectors`: as in `with_packed_bytes`."""
         self.dynamic, self.points, self.alignment = dynamic, dynamic.points(), alignment
         self.names = [f"size{k}" for k in range(len(dynamic.symbols))]  # in the generated source
         self.known = {id(tensor._storage) for tensor in (*dynamic.tensors.values(), *(packed or ()))}
@@ -118,7 +123,9 @@ class Variants:
 
         def program_for(point: tuple[int, ...]) -> Program:
             program = dynamic.program(point)
-            return program if packed is None else with_packed_bytes(program, packed, sizes_vary=True)[0]
+            if packed is None:
+                return program
+            return with_packed_bytes(program, packed, sizes_vary=True, vectors=vectors)[0]
 
         for row, program in enumerate(optimised(program_for, self.points)):
             plan = planned_as_it_is(program, stream, packed or ())

@@ -42,9 +42,9 @@ def main(folder: str, machine: str, kernel: str = "", packed: str = "") -> None:
     if packed:
         count = len([*(home / packed).iterdir()])  # another processor may read one weight in two formats
         words = [tensor(np.fromfile(home / packed / str(k), np.int32)) for k in range(count)]
-        program, _ = with_packed_bytes(program, words, sizes_vary=dynamic is not None)
+        program, _ = with_packed_bytes(program, words, sizes_vary=dynamic is not None, vectors=job["vectors"])
     plan = planned(program, job["stream"], words or ())
-    variants = None if dynamic is None else Variants(dynamic, job["stream"], machine.alignment, words)
+    variants = None if dynamic is None else Variants(dynamic, job["stream"], machine.alignment, words, job["vectors"])
     weights = weights_of(plan, {Value(int(number)): name for number, name in job["names"].items()}, job["constants"])
     samples = [
         [(home / f"{kind}{k}").read_bytes() for k in range(len(ports))]

@@ -10,6 +10,6 @@ from __future__ import annotations
 from contextvars import ContextVar
 
 for_all_sizes: ContextVar[bool] = ContextVar("for_all_sizes", default=False)
-# whether tables that follow from sizes, such as the weights of an interpolation, are computed by steps of the program:
-# an export does so where the sizes are dynamic, else they are constants
+# whether a program for all sizes is recorded: tables that follow from sizes, such as the weights of an interpolation,
+# are computed by its steps, else they are constants; and layers with a form for few rows take the one for all sizes
 tables_by_steps: ContextVar[bool] = ContextVar("tables_by_steps", default=False)

@@ -87,7 +87,7 @@ dequantize_product = pointwise(
 )
 for _row in (range_scale, range_zero, dequantize_product):
     _row.differentiable = False
-# without floating point: bytes from 32-bit sums, by a shift or by the bits of a float32 multiplier
+# without floating point: bytes from 32-bit sums, by a shift, a division or the bits of a float32 multiplier
 _shifted = pointwise("shifted", "shifted(x, y)", accepts="i")
 _scaled_by_bits = pointwise("scaled_by_bits", "scaled_by_bits(x, y)", accepts="i")
 shifted_sum = {
@@ -96,6 +96,16 @@ shifted_sum = {
         lambda x, y, first, second, offset, shift, low, high: clamp(
             _shifted(x * first + y * second + offset, shift), low, high
         ),
+        accepts="i",
+        result=name,
+    )
+    for name in ("int8", "uint8")
+}
+_quotient = pointwise("quotient_by_integers", "quotient_by_integers(x, y, z)", accepts="i")
+mean_sum = {
+    name: pointwise(
+        f"mean_sum_{name}",
+        lambda total, count, zero, low, high: clamp(_quotient(total, count, zero), low, high),
         accepts="i",
         result=name,
     )
@@ -110,7 +120,7 @@ scaled_sum = {
     )
     for name in ("int8", "uint8")
 }
-for _row in (_shifted, _scaled_by_bits, *shifted_sum.values(), *scaled_sum.values()):
+for _row in (_shifted, _scaled_by_bits, _quotient, *mean_sum.values(), *shifted_sum.values(), *scaled_sum.values()):
     _row.differentiable = False
 fake_quantize = pointwise(
     "fake_quantize",

@@ -22,7 +22,9 @@ import numod as torch
 from numod import nn
 from numod.ao import quantization
 from numod.device import helpers
+from numod.ao.nn.quantized import FloatFunctional
 from numod.export import Artifact, aot_compile, export, libraries, targets
+from numod.export.integers import without_floats
 
 pytestmark = pytest.mark.export
 LIBM = {"fmaf", "fma"}
@@ -177,6 +179,79 @@ def _quantized(model: nn.Module, x: torch.Tensor) -> tuple[nn.Module, torch.Tens
     return converted.module, converted.quant(x[:1])
 
 
+class Block(nn.Module):
+    """A convolution with a residual, as in a ResNet, or with norms and functions, as in a MobileNet."""
+
+    def __init__(self, *layers: nn.Module) -> None:
+        super().__init__()
+        self.layers, self.add = nn.Sequential(*layers), FloatFunctional()
+        self.pool, self.out = nn.AdaptiveAvgPool2d(1), nn.Linear(4, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.out(self.pool(self.add.add_relu(self.layers(x), x)).flatten(1))
+
+
+def _integer_networks() -> dict[str, tuple[nn.Module, torch.Tensor]]:
+    """Networks of which parts other than products compute in floats elsewhere, with inputs."""
+    images = torch.randn(32, 4, 6, 6)
+    return {
+        "residual": (Block(nn.Conv2d(4, 6, 3, padding=1), nn.ReLU(), nn.Conv2d(6, 4, 3, padding=1)), images),
+        "mobile": (
+            Block(nn.Conv2d(4, 6, 1), nn.BatchNorm2d(6), nn.Hardswish(), nn.Conv2d(6, 6, 3, padding=1, groups=6),
+                nn.ReLU6(), nn.Conv2d(6, 4, 1)),
+            images,
+        ),
+        "sigmoid": (nn.Sequential(nn.Linear(8, 6), nn.Sigmoid(), nn.Linear(6, 3), nn.Tanh()), torch.randn(32, 8)),
+    }  # fmt: skip
+
+
+COMPARE = """
+void start(void) {
+    for (int k = 0; k < COUNT; ++k) {
+        net_run(0, arena, sizeof arena, inputs + k * (sizeof inputs / COUNT), output);
+        for (int j = 0; j < NET_OUTPUT_COUNT; ++j) if (output[j] != results[k * NET_OUTPUT_COUNT + j]) leave(1);
+    }
+    leave(0);
+    for (;;) ;
+}
+"""
+
+
+def _floats_of(code: Path) -> list[str]:
+    """The functions for floating point that an object file defines or needs."""
+    symbols = subprocess.run(["arm-none-eabi-nm", code], capture_output=True, text=True, check=True).stdout.split()
+    return [name for name in symbols if re.match(r"__aeabi_(c?[fd]|.*2[fd]$)|rint|f?max|f?min|exp|__.*[sd]f", name)]
+
+
+@pytest.mark.parametrize("network", ["residual", "mobile", "sigmoid"])
+def test_networks_of_integers_run_without_floating_point(network: str, tmp_path: Path) -> None:
+    """Random and extreme bytes give what the program of integers gives here, and within 1 what the network gives."""
+    _needs("arm-none-eabi-nm")
+    torch.manual_seed(0)
+    model, x = _integer_networks()[network]
+    wrapped = quantization.QuantWrapper(model.eval())
+    wrapped.qconfig = quantization.get_default_qconfig("qnnpack")
+    prepared = quantization.prepare(wrapped)
+    prepared(x)
+    converted = quantization.convert(prepared)
+    program = export(converted.module, (converted.quant(x[:1]),)).frozen()
+    artifact = aot_compile(program, tmp_path, targets=["cortex-m0"], optimize="size", options={"integer_only": True})
+    assert not _floats_of(artifact.path("cortex-m0", library=False))
+    inputs = torch.randint(0, 256, (12, *x.shape[1:])).to(torch.uint8)
+    inputs[0], inputs[1] = 0, 255
+    integers = without_floats(program.with_byte_constants()).module()
+    results = torch.cat([integers(one[None]) for one in inputs])
+    expected = torch.cat([program.module()(one[None]) for one in inputs])
+    assert (results.int() - expected.int()).abs().max() <= 1
+    arrays = "".join(
+        f"static const uint8_t {name}[] = {{{', '.join(map(str, tensor.flatten().tolist()))}}};\n"
+        for name, tensor in (("inputs", inputs), ("results", results))
+    )
+    head, _, tail = START.partition("void start(void) {")
+    start = f"{head}#define COUNT 12\n{arrays}static uint8_t output[NET_OUTPUT_COUNT];\n{COMPARE}"
+    assert _status("cortex-m0", artifact, tmp_path, start + tail.partition("}\n")[2], "-lgcc") == 0
+
+
 QUANTIZED = {  # a model and its inputs, the most bytes of code and constants
     "layers": lambda: (nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10)), torch.randn(50, 64), 4096),
     "images": lambda: (
@@ -219,8 +294,7 @@ def test_quantized_networks_need_no_floating_point(network: str, tmp_path: Path)
     assert torch.equal(program.module()(x.int_repr()), model(x).int_repr())
     artifact = aot_compile(program, tmp_path, targets=["cortex-m0"], optimize="size")
     code = artifact.path("cortex-m0", library=False)
-    symbols = subprocess.run(["arm-none-eabi-nm", code], capture_output=True, text=True, check=True).stdout.split()
-    assert not [name for name in symbols if re.match(r"__aeabi_(c?[fd]|.*2[fd]$)|rint|f?max|f?min|__.*[sd]f", name)]
+    assert not _floats_of(code)
     size = subprocess.run(["arm-none-eabi-size", "-A", code], capture_output=True, text=True, check=True).stdout
     sections = [line.split() for line in size.splitlines() if line.startswith((".text", ".rodata"))]
     assert sum([int(row[1]) for row in sections]) <= most

@@ -19,6 +19,7 @@ from ...autograd import inference_mode, no_grad
 from ...core.derived import lent_bytes, settle
 from ...core.tensor import DataVersionCounter, Tensor
 from ...device.target import Machine
+from ...kernel.bind import unbuilt
 from ...ops import table
 from ...ops.convolution.convolution import convolution
 from ...ops.matmul.matmul import linear
@@ -172,16 +173,17 @@ def with_packed_bytes(
     known: Sequence[Tensor] | None = None,
     machine: Machine | None = None,
     sizes_vary: bool = False,
+    vectors: bool = True,
 ) -> tuple[Program, list[Tensor]]:
     """(the program whose products read packed weights of bytes, the packed weights).
 
     `known`: the packed weights, if another process computed them for this one. `machine`: a processor for whose kernels
     the weights are packed; by default this process's. `sizes_vary`: whether the program's variants for other sizes read
-    the same packed weights.
+    the same packed weights. `vectors`: whether all processors for which it is compiled have vector registers.
     """
 
     def choice(step: Step, packing: Packing) -> Packing | None:
-        if not _multiplies_bytes(program, step):
+        if not _multiplies_bytes(program, step) or (packing.needs_vectors and not vectors):
             return None
         packing = packing.exported or packing
         if machine is None:
@@ -287,7 +289,8 @@ def _with_packed_weights(
         if packing is not None and step.inputs[packing.position] in constants:
             key = packing.op, packing.attributes, step.inputs[packing.position]
             if key not in packed:
-                layout = packing.op.prepare((program.layouts[key[2]],), packing.attributes).layout
+                with unbuilt():  # other processors than this one may need other kernels
+                    layout = packing.op.prepare((program.layouts[key[2]],), packing.attributes).layout
                 packed[key] = value = program.new_value(layout)
                 steps.append(Step(packing.op, key[2:], packing.attributes, (value,), False, step.location))
             step = Step(

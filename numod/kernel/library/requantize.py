@@ -61,3 +61,17 @@ def shifted(total, shift):
     """total / 2 ** shift, rounded to the nearest integer, halves to even. The sum with 2 ** (shift - 1) has 32 bits."""
     half = int32(int32(1) << int32(shift - 1)) - int32(1)
     return int32(int32(total + half + ((total >> int32(shift)) & int32(1))) >> int32(shift))
+
+
+@scalar
+def quotient_by_floats(total, size, zero):
+    """total / size + zero, rounded to the nearest integer, halves to even."""
+    return int32(round_small(float32(total) / float32(size) + float32(zero)))
+
+
+@scalar
+def quotient_by_integers(total, size, zero):
+    """`quotient_by_floats` without floating point."""
+    whole = int32(total // size)
+    doubled, result = int32(2 * (total - whole * size)), int32(whole + zero)
+    return int32(result + 1) if doubled > size or (doubled == size and result % 2 != 0) else result

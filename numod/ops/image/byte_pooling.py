@@ -15,10 +15,9 @@ from ... import dtypes
 from ...device import target, threads
 from ...device.layout import layout
 from ...kernel import bind
-from ...kernel.language import float32, int32, int64, parallel_range, uintp
-from ...kernel.library.arithmetic import round_small
+from ...kernel.language import int32, int64, parallel_range, uintp
+from ...kernel.library.requantize import quotient_by_floats, quotient_by_integers
 from ...kernel.library.windows import window_bounds, window_size
-from ...kernel.scalar import scalar
 from ...kernel.specialize import specialized
 from ..op import Op, Plan
 from .pooling import size_error
@@ -77,20 +76,6 @@ def max_kernel(
                         for w in range(begin + step_w, end, step_w):
                             best = max(best, folded[uintp(at + w * channels + c)])
                         out[uintp(target_at + c)] = best
-
-
-@scalar
-def quotient_by_floats(total, size, zero):
-    """total / size + zero, rounded to the nearest integer, halves to even."""
-    return int32(round_small(float32(total) / float32(size) + float32(zero)))
-
-
-@scalar
-def quotient_by_integers(total, size, zero):
-    """`quotient_by_floats` without floating point."""
-    whole = int32(total // size)
-    doubled, result = int32(2 * (total - whole * size)), int32(whole + zero)
-    return int32(result + 1) if doubled > size or (doubled == size and result % 2 != 0) else result
 
 
 def mean_kernel(

@@ -210,9 +210,10 @@ pack_bytes = PackBytes("pack_bytes")
 
 
 @functools.cache
-def packing_of_bytes(product: Op, columns: int, compact: bool) -> Packing:
+def packing_of_bytes(product: Op, columns: int, compact: bool, needs_vectors: bool = False) -> Packing:
     """How a weight of so many rows is packed for a product. Each call of an eager layer asks for it."""
-    return Packing(1, pack_bytes, byte_tiles.packed_format(columns, compact), product)
+    form = byte_tiles.packed_format(columns, compact)
+    return Packing(1, pack_bytes, form, product, needs_vectors=needs_vectors)
 
 
 def tile_shape(columns: int, packs_weight: bool) -> byte_tiles.Shape:
@@ -406,7 +407,7 @@ class _Packed:
 
     def packing(self, weight: Layout) -> Packing:
         """How a weight is packed for this op."""
-        return packing_of_bytes(self, weight.shape[0], self.compact)
+        return packing_of_bytes(self, weight.shape[0], self.compact, isinstance(self, ByteLinear))
 
     def packing_attributes(self, weight: Layout, attributes: tuple, machine: target.Machine) -> tuple:
         """See `Op.packing_attributes`."""

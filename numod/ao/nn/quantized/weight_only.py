@@ -13,6 +13,7 @@ from ....nn.linear import Linear
 from ....nn.module import Module
 from ....nn.parameter import Parameter
 from ....nn.utils.computed import plain
+from ....kernel.any_size import tables_by_steps
 from ....ops.matmul.weight_only import weight_only_product
 from .base import expect_floats, refuse_float_weight
 
@@ -84,7 +85,8 @@ class WeightOnlyLinear(_Packed):
     def forward(self, input: Tensor) -> Tensor:
         expect_floats(input, self.in_features, self)
         rows = input.numel() // max(self.in_features, 1)
-        if rows > _PACKED_PRODUCT_ROWS or input.dtype is not dtypes.float32 or input.requires_grad:
+        many = rows > _PACKED_PRODUCT_ROWS and not tables_by_steps.get()  # a program for all sizes has one form
+        if many or input.dtype is not dtypes.float32 or input.requires_grad:
             return F.linear(input, self.dequantize().to(input.dtype), self.bias)
         x = input.detach().reshape(-1, self.in_features).contiguous()
         result = apply(weight_only_product, (x, self.packed, self.scale, self.zero_point), (self.group_size,))
