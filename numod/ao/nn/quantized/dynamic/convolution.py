@@ -32,7 +32,7 @@ class _Dynamic:
 
     def forward(self, input: Tensor, reduce_range: bool = True) -> Tensor:
         self._check_rank(input)
-        weight, bias = self._packed_params
+        weight, bias = self._weight_bias()
         rounded = quantize_per_tensor_dynamic(input.detach(), dtypes.quint8, reduce_range).dequantize()
         return self._float_product(rounded, weight.dequantize(), bias)
 
