@@ -40,11 +40,11 @@ class _QuantizedConv(QuantizedOutput):
 
     _version = 3
     _packed_params = PackedParamsOfLayer(ConvPackedParams)
-    _float: type[Module]
+    _FLOAT_MODULE: type[Module]
     _then_relu = False
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        settings = self._float(*args, **kwargs)
+        settings = self._FLOAT_MODULE(*args, **kwargs)
         super().__init__()
         self._take_settings(settings)
         self.set_weight_bias(
@@ -196,37 +196,37 @@ class _QuantizedConvTranspose(_QuantizedConv):
 class Conv1d(_QuantizedConv):
     """Conv1d of integers."""
 
-    _float = _Conv1d
+    _FLOAT_MODULE = _Conv1d
 
 
 class Conv2d(_QuantizedConv):
     """Conv2d of integers."""
 
-    _float = _Conv2d
+    _FLOAT_MODULE = _Conv2d
 
 
 class Conv3d(_QuantizedConv):
     """Conv3d of integers."""
 
-    _float = _Conv3d
+    _FLOAT_MODULE = _Conv3d
 
 
 class ConvTranspose1d(_QuantizedConvTranspose):
     """ConvTranspose1d of integers."""
 
-    _float = _ConvTranspose1d
+    _FLOAT_MODULE = _ConvTranspose1d
 
 
 class ConvTranspose2d(_QuantizedConvTranspose):
     """ConvTranspose2d of integers."""
 
-    _float = _ConvTranspose2d
+    _FLOAT_MODULE = _ConvTranspose2d
 
 
 class ConvTranspose3d(_QuantizedConvTranspose):
     """ConvTranspose3d of integers."""
 
-    _float = _ConvTranspose3d
+    _FLOAT_MODULE = _ConvTranspose3d
 
 
 class ConvReLU1d(Conv1d):
