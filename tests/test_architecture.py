@@ -343,6 +343,7 @@ SEVERAL_MODULES = {
         "model_report": "`numod.ao.quantization.fx._model_report`",
         "names": "of PyTorch's quantization",
         "numeric_suite": "`numod.ao.ns._numeric_suite`",
+        "primitives": "`numod.ao.quantization.primitives`",
         "quantizable": "`numod.ao.nn.quantizable`",
         "quantize_api": "`quantize_`, for all configurations",
         "recipe": "from `prepare` to the converted model",

@@ -32,6 +32,7 @@ from ..serialization.program import read_program, save_program
 from . import state_file
 from .dimensions import Symbol
 from .nodes import Graph, GraphModule
+from .quantized_ports import integers_of
 from .signature import CallSpec, ExportGraphSignature, ModuleCallEntry, ModuleCallSignature, call_spec_of, signature_of
 from .sizes import Dynamic, GuardFailed, terms_of
 
@@ -326,7 +327,8 @@ class ExportedModule(Module):
 
     def _tensors(self, arguments: list) -> list[Tensor]:
         tensors: list[Tensor] = []
-        _match(self._exported.spec, arguments, tensors, "args")
+        match_arguments(self._exported.spec, arguments, tensors, "args")
+        tensors = integers_of(tensors, self._exported.scales, self._exported.input_names)
         return [tensor if tensor.is_contiguous() else tensor.contiguous() for tensor in tensors]
 
     def __reduce__(self) -> tuple:
@@ -337,7 +339,7 @@ class ExportedModule(Module):
         raise NotImplementedError("an exported module cannot be copied; save and load it")
 
 
-def _match(spec: Any, arguments: Any, tensors: list[Tensor], where: str) -> None:
+def match_arguments(spec: Any, arguments: Any, tensors: list[Tensor], where: str) -> None:
     """Append to `tensors` the tensors of arguments that match `spec`."""
     if isinstance(spec, Value):
         if not isinstance(arguments, Tensor):
@@ -350,13 +352,13 @@ def _match(spec: Any, arguments: Any, tensors: list[Tensor], where: str) -> None
             )
         parts = records.fields(arguments)
         for key, part in records.fields(spec).items():
-            _match(part, parts[key], tensors, f"{where}.{key}")
+            match_arguments(part, parts[key], tensors, f"{where}.{key}")
     elif isinstance(spec, (tuple, list)):
         if not isinstance(arguments, (tuple, list)) or len(arguments) != len(spec):
             came = f"{len(arguments)} items" if isinstance(arguments, (tuple, list)) else type(arguments).__name__
             raise RuntimeError(f"{where}: expected {len(spec)} items, as captured, got {came}")
         for k, (part, argument) in enumerate(zip(spec, arguments)):
-            _match(part, argument, tensors, f"{where}[{k}]")
+            match_arguments(part, argument, tensors, f"{where}[{k}]")
     elif isinstance(spec, dict):
         if not isinstance(arguments, dict) or arguments.keys() != spec.keys():
             raise RuntimeError(
@@ -364,7 +366,7 @@ def _match(spec: Any, arguments: Any, tensors: list[Tensor], where: str) -> None
                 f"{list(arguments) if isinstance(arguments, dict) else type(arguments).__name__}"
             )
         for key, part in spec.items():
-            _match(part, arguments[key], tensors, f"{where}[{key!r}]")
+            match_arguments(part, arguments[key], tensors, f"{where}[{key!r}]")
     elif spec != arguments and not (spec != spec and arguments != arguments):
         raise RuntimeError(f"{where}: expected {spec!r}, as captured, got {arguments!r}; export again")
 

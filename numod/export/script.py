@@ -22,7 +22,8 @@ from ..serialization import CheckpointError, load_metadata
 from ..serialization import load as load_checkpoint
 from ..serialization.program import KEY
 from .capture import export, signature_of_call
-from .program import ExportedModule, ExportedProgram, load_with_extra, save as save_program
+from .program import ExportedModule, ExportedProgram, load_with_extra, match_arguments, save as save_program
+from .quantized_ports import with_scales
 from .traced import check_captures, check_containers
 
 Scripted = TypeVar("Scripted")
@@ -54,7 +55,14 @@ class Traced(ExportedModule):
             self._records(args, kwargs) or not self._fits(arranged_args, arranged_kwargs)
         ):
             return self._original(*args, **kwargs)
-        return super().forward(*arranged_args, **arranged_kwargs)
+        result = super().forward(*arranged_args, **arranged_kwargs)
+        return self._with_scales(result, arranged_args, arranged_kwargs) if self._exported.scales else result
+
+    def _with_scales(self, result: Any, args: tuple, kwargs: dict) -> Any:
+        """The results as quantized tensors, as the original returns them."""
+        inputs: list[Tensor] = []
+        match_arguments(self._exported.spec, [args, kwargs], inputs, "args")
+        return with_scales(result, inputs, self._exported.scales)
 
     def _arranged(self, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
         """The arguments by position and by name as those of the capture, if their names say how."""

@@ -26,6 +26,7 @@ SymBool, SymFloat, SymInt = (name_only(_name, "sizes are numbers") for _name in 
 Graph, Node, Value = (
     name_only(f"_C.{_name}", "numod.graph.trace records a function") for _name in ("Graph", "Node", "Value")
 )
+ScriptObject = name_only("_C.ScriptObject", "quantized layers have plain Python objects")
 PyTorchFileReader = name_only("PyTorchFileReader", "numod.load reads checkpoints")
 
 __getattr__ = later("_C")  # `_C._nn`

@@ -215,6 +215,7 @@ def test_only_what_is_changed_and_read_stays_in_floats():
     assert type(converted.a) is nn.quantized.Linear
 
 
+<<<<<<< HEAD
 INTEGERS = {
     "clamp": lambda x, indices: indices.clamp(0, 7),
     "add": lambda x, indices: (indices + 1) + indices,
@@ -250,3 +251,30 @@ def test_products_with_a_mask_and_indices_of_pooling_stay_as_they_are():
         return self.b(F.max_unpool1d(values, indices, 2))
 
     check(code)
+=======
+def test_masks_and_indices_are_not_observed():
+    class Masked(nn.Module):
+        def forward(self, x, mask, index):
+            index = numod.cat([index, index]).reshape(2, -1) + index
+            return numod.relu(x.masked_fill(mask.unsqueeze(0), 1.0)) * mask, index
+
+    inputs = numod.randn(1, 3, 4), numod.ones(3, 4).tril().bool(), numod.tensor([1, 2])
+    model = Masked().eval()
+    mapping = get_default_qconfig_mapping("onednn")
+    prepared = prepare_fx(model, mapping, inputs)
+    prepared(*inputs)
+    results = convert_fx(prepared)(*inputs)
+    for result, expected in zip(results, model(*inputs)):
+        assert result.dtype is expected.dtype and (result - expected).abs().max() < 0.05
+
+
+def test_qconfigs_of_layers():
+    mapping = get_default_qconfig_mapping("onednn").set_module_name("1", None)
+    x, model = numod.randn(4, 3), nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3)).eval()
+    prepared = prepare_fx(model, mapping, (x,))
+    prepared(x)
+    assert prepared.get_submodule("0").qconfig is mapping.global_qconfig and prepared.get_submodule("1").qconfig is None
+    assert not hasattr(convert_fx(prepared).get_submodule("1"), "qconfig")
+    assert hasattr(convert_fx(prepared, _remove_qconfig=False).get_submodule("1"), "qconfig")
+    assert not hasattr(model[0], "qconfig")
+>>>>>>> w-quant

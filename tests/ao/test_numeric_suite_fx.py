@@ -123,6 +123,23 @@ def test_integers_as_the_shadow_of_floats():
     assert all(by_type["node_output"]["float"][0]["sqnr"][0] > 20 for by_type in results.values())
 
 
+def test_a_float_model_beside_the_quantized_one():
+    """Without a QConfig it is recorded, and not observed."""
+    x = numod.randn(8, 1, 8, 8)
+    model = network(numod).eval()
+    recorded = quantize_fx.prepare_fx(model, numod.ao.quantization.QConfigMapping(), (x,))
+    assert not any(name.startswith("activation_post_process") for name, _ in recorded.named_modules())
+    prepared = quantize_fx.prepare_fx(model, get_default_qconfig_mapping("onednn"), (x,))
+    prepared(x)
+    quantized = quantize_fx.convert_fx(prepared)
+    assert list(ns.extract_weights("float", recorded, "int8", quantized)) == ["conv", "fc", "linear"]
+    noting = ns.add_shadow_loggers("float", recorded, "int8", quantized)
+    assert numod.equal(noting(x), quantized(x))
+    results = ns.extract_shadow_logger_info(noting, ns.OutputLogger, "int8")
+    ns.extend_logger_results_with_comparison(results, "float", "int8", compute_sqnr, "sqnr")
+    assert all(by_type["node_output"]["int8"][0]["sqnr"][0] > 15 for by_type in results.values())
+
+
 def test_a_shadow_of_recurrent_layers_and_copies():
     model, x = numod.nn.Sequential(numod.nn.LSTM(4, 3)), numod.randn(5, 2, 4)
     mapping = get_default_qconfig_mapping("onednn").set_object_type(

@@ -39,7 +39,8 @@ def _calls(model: Module) -> dict[str, Call]:
     """The quantizable calls of a graph module by name, without those that are part of others."""
     if not isinstance(model, GraphModule):
         raise TypeError(
-            f"expected a model of prepare_fx or convert_fx, got {type(model).__name__}; for other models use "
+            f"expected a model of prepare_fx or convert_fx, got {type(model).__name__}: prepare_fx(model, "
+            "QConfigMapping(), example_inputs) makes one of a float model; for models of the eager recipe use "
             "numod.ao.ns._numeric_suite"
         )
     graph = model.graph.matched

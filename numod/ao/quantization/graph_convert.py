@@ -32,6 +32,7 @@ def convert_graph(
     backend_config: Any,
     measurement: Measurement | None,
     is_reference: bool = False,
+    remove_qconfig: bool = True,
 ) -> GraphModule:
     if not isinstance(graph_module, GraphModule) or graph_module._is_converted:
         raise ValueError(
@@ -66,7 +67,7 @@ def convert_graph(
     ]:
         del model._modules[name]
     model._loggers, model._input_loggers = {}, {}
-    for module in model.modules():
+    for module in model.modules() if remove_qconfig else ():
         module.__dict__.pop("qconfig", None)
     watch_all(model, lambda path, module: path in done)
     model._is_converted = True

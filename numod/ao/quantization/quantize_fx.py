@@ -100,7 +100,8 @@ def convert_fx(
     floats. The decisions are in `quantization_decisions`; passed as `measure`, they are repeated without timing.
     """
     measurement = None if measure is False else Measurement(measure, graph_module)
-    return convert_graph("convert_fx", graph_module, qconfig_mapping, backend_config, measurement)
+    arguments = graph_module, qconfig_mapping, backend_config, measurement, False, _remove_qconfig
+    return convert_graph("convert_fx", *arguments)
 
 
 def convert_to_reference_fx(
@@ -114,4 +115,5 @@ def convert_to_reference_fx(
 
     Its layers are those of `nn.quantized.reference`; each activation is rounded to integers and back.
     """
-    return convert_graph("convert_to_reference_fx", graph_module, qconfig_mapping, backend_config, None, True)
+    arguments = graph_module, qconfig_mapping, backend_config, None, True, _remove_qconfig
+    return convert_graph("convert_to_reference_fx", *arguments)

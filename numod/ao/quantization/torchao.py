@@ -28,6 +28,12 @@ from .granularity import (
     ZeroPointDomain,
     get_block_size,
 )
+from .primitives import (
+    choose_qparams_affine,
+    choose_qparams_affine_with_min_max,
+    dequantize_affine,
+    quantize_affine,
+)
 from . import qat  # noqa: F401  `torchao.quantization.qat`
 from .quant_api import (
     Int4WeightOnlyConfig,
@@ -45,9 +51,10 @@ __all__ = [
     "AOPerModuleConfig", "AffineQuantizedObserverBase", "FqnToConfig", "Granularity", "Int4WeightOnlyConfig",
     "Int8DynamicActivationInt4WeightConfig", "Int8DynamicActivationInt8WeightConfig", "Int8WeightOnlyConfig",
     "MappingType", "ModuleFqnToConfig", "PerAxis", "PerBlock", "PerGroup", "PerRow", "PerTensor", "PerToken",
-    "QATConfig", "TorchAODType", "ZeroPointDomain", "apply_fake_sparsity", "compute_error", "get_block_size",
+    "QATConfig", "TorchAODType", "ZeroPointDomain", "apply_fake_sparsity", "choose_qparams_affine",
+    "choose_qparams_affine_with_min_max", "compute_error", "dequantize_affine", "get_block_size",
     "get_model_size_in_bytes", "int4_weight_only", "int8_dynamic_activation_int4_weight",
-    "int8_dynamic_activation_int8_weight", "int8_weight_only", "quantize_",
+    "int8_dynamic_activation_int8_weight", "int8_weight_only", "quantize_", "quantize_affine",
 ]  # fmt: skip
 
 _REPLACED = {

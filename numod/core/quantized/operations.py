@@ -42,8 +42,8 @@ _RESHAPING = "t transpose swapaxes swapdims squeeze unsqueeze detach resize".spl
 _SAME = "detach clone requires_grad_ cpu cuda data __get__.data alias to".split()
 # functions that are computed in float32, with the scale of the input for the result
 _REQUANTIZED = """mean avg_pool1d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool3d
-    interpolate upsample grid_sample leaky_relu elu hardtanh relu6 clamp clip clamp_min clamp_max threshold celu
-    hardswish gelu std
+    interpolate upsample upsample_nearest upsample_bilinear grid_sample leaky_relu elu hardtanh relu6 clamp clip
+    clamp_min clamp_max threshold celu hardswish gelu std
     dropout dropout1d dropout2d dropout3d feature_dropout nan_to_num pad""".split()
 _FIXED = {"sigmoid": (1 / 256, 0), "hardsigmoid": (1 / 256, 0), "tanh": (1 / 128, 128)}  # scale, zero point of quint8
 _COMPARING = "eq ne lt le gt ge __eq__ __ne__ __lt__ __le__ __gt__ __ge__ equal allclose isclose".split()
@@ -328,6 +328,8 @@ def _fixed(func: Callable, name: str, args: tuple, kwargs: dict) -> QuantizedTen
     scale, zero_point = _FIXED[name]
     if source.dtype is dtypes.qint8:
         zero_point -= 128
+    elif source.dtype is dtypes.qint32:
+        scale, zero_point = scale / 2**24, 0
     quantizer = Quantizer(source.dtype, per_tensor_affine, scale, zero_point)
     return _in_place(func, args, kwargs, quantizer.quantize(func(source.dequantize())))
 

@@ -178,6 +178,22 @@ def quantized_linear(
     return wrap_integers(result if len(shape) == 2 else result.reshape(*shape[:-1], result.shape[1]), out)
 
 
+def _by_own_range(x: Tensor, last: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Integers from 0 to `last`, the scale of the tensor's range, and the zero point."""
+    low, high = x.aminmax()
+    scale = apply(rows.range_scale, (low, high, last))
+    zero = apply(rows.range_zero, (low, scale, last))
+    return apply(rows.to_integers["uint8"], (x, scale, zero, 0, last)), scale, zero
+
+
+def rounded_by_own_range(x: Tensor, reduce_range: bool = True) -> Tensor:
+    """The values of `quantize_per_tensor_dynamic(x, quint8, reduce_range)`, by ops that a program can record."""
+    if not x.numel():
+        return x
+    integers, scale, zero = _by_own_range(_plain(x), 127 if reduce_range else 255)
+    return (integers.to(scale.dtype) - zero) * scale
+
+
 def dynamic_linear(x: Tensor, weight: QuantizedTensor, bias: Tensor | None = None, reduce_range: bool = True) -> Tensor:
     """x @ weight.T + bias in float32, (…, in) -> (…, out): x is quantized with the scale of its own range."""
     is_empty = 0 in weight._layout.shape or not x.numel()
@@ -192,10 +208,7 @@ def dynamic_linear(x: Tensor, weight: QuantizedTensor, bias: Tensor | None = Non
         inputs = parts.column_scale, parts.shift(bias)
         result = apply_packed(int8_linear.dynamic_linear, matrix, parts.matrix, inputs, (last,))
     else:
-        low, high = matrix.aminmax()
-        scale = apply(rows.range_scale, (low, high, last))
-        zero = apply(rows.range_zero, (low, scale, last))
-        integers = apply(rows.to_integers["uint8"], (matrix, scale, zero, 0, last))
+        integers, scale, zero = _by_own_range(matrix, last)
         total = apply(byte_product, (integers, parts.matrix.t()))
         shift = 0.0 if bias is None else bias
         result = apply(rows.dequantize_product, (total, parts.sums, zero, scale, parts.scale, shift))

@@ -32,17 +32,19 @@ from ....nn.module import Module
 from ....nn.settings import unusual
 from ..intrinsic import _FusedModule
 from .base import QuantizedOutput, expect_quantized, observed, quantize_weight, weight_observer
+from .packed_params import ConvPackedParams, PackedParamsOfLayer
 
 
 class _QuantizedConv(QuantizedOutput):
     """Base of quantized convolutions: `weight()` is quantized, `bias()` float."""
 
     _version = 3
-    _float: type[Module]
+    _packed_params = PackedParamsOfLayer(ConvPackedParams)
+    _FLOAT_MODULE: type[Module]
     _then_relu = False
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        settings = self._float(*args, **kwargs)
+        settings = self._FLOAT_MODULE(*args, **kwargs)
         super().__init__()
         self._take_settings(settings)
         self.set_weight_bias(
@@ -63,15 +65,15 @@ class _QuantizedConv(QuantizedOutput):
         self._packed_params = w, b
 
     def _weight_bias(self) -> tuple[Tensor, Tensor | None]:
-        return self._packed_params
+        return self.__dict__["_packed_params"]
 
     def weight(self) -> Tensor:
         """The quantized weight."""
-        return self._packed_params[0]
+        return self._weight_bias()[0]
 
     def bias(self) -> Tensor | None:
         """The float bias."""
-        return self._packed_params[1]
+        return self._weight_bias()[1]
 
     def _get_name(self) -> str:
         return f"Quantized{type(self).__name__}"
@@ -87,7 +89,7 @@ class _QuantizedConv(QuantizedOutput):
 
     def _save_to_state_dict(self, destination: dict, prefix: str, keep_vars: bool) -> None:
         Module._save_to_state_dict(self, destination, prefix, keep_vars)
-        destination[prefix + "weight"], destination[prefix + "bias"] = self._packed_params
+        destination[prefix + "weight"], destination[prefix + "bias"] = self._weight_bias()
         super()._save_to_state_dict(destination, prefix, keep_vars)
 
     def _load_from_state_dict(
@@ -107,7 +109,7 @@ class _QuantizedConv(QuantizedOutput):
     def forward(self, input: Tensor) -> Tensor:
         self._check_input(input)
         out = Quantizer(input._quantizer.dtype, per_tensor_affine, self.scale, self.zero_point)
-        weight, bias = self._packed_params
+        weight, bias = self._weight_bias()
         if self._uses_integers(input, weight):
             integers = self._by_integers(input, weight, bias, out)
             if integers is not None:
@@ -194,37 +196,37 @@ class _QuantizedConvTranspose(_QuantizedConv):
 class Conv1d(_QuantizedConv):
     """Conv1d of integers."""
 
-    _float = _Conv1d
+    _FLOAT_MODULE = _Conv1d
 
 
 class Conv2d(_QuantizedConv):
     """Conv2d of integers."""
 
-    _float = _Conv2d
+    _FLOAT_MODULE = _Conv2d
 
 
 class Conv3d(_QuantizedConv):
     """Conv3d of integers."""
 
-    _float = _Conv3d
+    _FLOAT_MODULE = _Conv3d
 
 
 class ConvTranspose1d(_QuantizedConvTranspose):
     """ConvTranspose1d of integers."""
 
-    _float = _ConvTranspose1d
+    _FLOAT_MODULE = _ConvTranspose1d
 
 
 class ConvTranspose2d(_QuantizedConvTranspose):
     """ConvTranspose2d of integers."""
 
-    _float = _ConvTranspose2d
+    _FLOAT_MODULE = _ConvTranspose2d
 
 
 class ConvTranspose3d(_QuantizedConvTranspose):
     """ConvTranspose3d of integers."""
 
-    _float = _ConvTranspose3d
+    _FLOAT_MODULE = _ConvTranspose3d
 
 
 class ConvReLU1d(Conv1d):
@@ -250,7 +252,7 @@ class ConvAdd2d(Conv2d):
 
     def forward(self, input: Tensor, extra_input: Tensor) -> Tensor:
         self._check_input(input)
-        weight, bias = self._packed_params
+        weight, bias = self._weight_bias()
         values = self._float_product(input.dequantize(), weight.dequantize(), bias) + extra_input.dequantize()
         return self.quantized(F.relu(values) if self._then_relu else values, input)
 

@@ -11,12 +11,14 @@ from ....nn import functional as F
 from ....nn.module import Module
 from ..intrinsic import _FusedModule
 from .base import QuantizedOutput, expect_quantized, observed, quantize_weight, refuse_float_weight, weight_observer
+from .packed_params import PackedParams, PackedParamsOfLayer
 
 
 class LinearPackedParams(Module):
     """Weight and bias of a quantized Linear, under PyTorch's names in a state dict."""
 
     _version = 3
+    _packed_params = PackedParamsOfLayer(PackedParams)
 
     def __init__(self, dtype: dtypes.dtype = dtypes.qint8) -> None:
         super().__init__()
@@ -30,7 +32,7 @@ class LinearPackedParams(Module):
         self._packed_params = weight, bias
 
     def _weight_bias(self) -> tuple[Tensor, Tensor | None]:
-        return self._packed_params
+        return self.__dict__["_packed_params"]
 
     def forward(self, x: Tensor) -> Tensor:
         return x
@@ -117,7 +119,7 @@ class Linear(_PackedLinear):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        weight, bias = self._packed_params._packed_params
+        weight, bias = self._packed_params._weight_bias()
         return quantized_linear(x, weight, bias, self.scale, self.zero_point, self._then_relu)
 
     @classmethod

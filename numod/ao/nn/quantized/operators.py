@@ -12,7 +12,14 @@ from typing import Any
 
 from ....core import Tensor
 from ....core.attributes import refuse_plain
-from ....core.quantized import QuantizedTensor, Quantizer, dynamic_linear, per_tensor_affine, quantized_linear
+from ....core.quantized import (
+    QuantizedTensor,
+    Quantizer,
+    dynamic_linear,
+    per_tensor_affine,
+    per_tensor_symmetric,
+    quantized_linear,
+)
 from ....nn import functional as F
 from ....nn.recurrent_cells import step_cell
 from . import dynamic, embedding_operators
@@ -48,6 +55,7 @@ from .embedding_operators import (  # noqa: F401  operators of the namespace
 )
 from .functional import convolution_layer
 from .functional_modules import QFunctional
+from .packed_params import ConvPackedParams, PackedParams, settings_operators
 
 Pair = tuple[Tensor, "Tensor | None"]  # weight and bias
 
@@ -117,6 +125,12 @@ def _arithmetic(name: str) -> Any:
 
 def matmul(qa: Tensor, qb: Tensor, scale: float, zero_point: int) -> Tensor:
     """qa @ qb, with the scale of the result."""
+    for value in (qa, qb):
+        _expect_quantized("'quantized::matmul'", value)
+    if qa.dtype is not qb.dtype:
+        raise RuntimeError(f"MatMul operands should have same data type, got {qa.dtype} and {qb.dtype}.")
+    if any(value.qscheme() not in (per_tensor_affine, per_tensor_symmetric) for value in (qa, qb)):
+        raise RuntimeError("Only per-tensor quantization is supported in Matmul.")
     return _quantize(qa.dequantize() @ qb.dequantize(), qa, scale, zero_point)
 
 
@@ -288,7 +302,7 @@ def instance_norm(
 def linear_prepack(W: Tensor, B: Tensor | None = None) -> Pair:
     """Weight and bias, for `linear` and `linear_dynamic`. Kernels pack a weight at its first use."""
     _expect_quantized("'quantized::linear_prepack'", W)
-    return W, B
+    return PackedParams((W, B))
 
 
 def _pair(packed: Any) -> Pair:
@@ -299,12 +313,12 @@ def _pair(packed: Any) -> Pair:
 
 def linear_prepack_fp16(W: Tensor, B: Tensor | None = None) -> Pair:
     """The weight in float16 and the bias, for `linear_dynamic_fp16`."""
-    return W.half(), B
+    return PackedParams((W.half(), B))
 
 
 def linear_unpack(W_prepack: Pair) -> Pair:
     """Weight and bias."""
-    return _pair(W_prepack)
+    return tuple(_pair(W_prepack))
 
 
 def linear_unpack_fp16(W_prepack: Pair) -> Pair:
@@ -369,7 +383,7 @@ def linear_dynamic_fp16_unpacked_weight(X: Tensor, weight: Tensor, bias: Tensor 
 
 def _prepack(kind: type, name: str) -> Any:
     def function(weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any, groups: int) -> Any:
-        return convolution_layer(kind, weight, bias, stride, padding, dilation, groups)
+        return ConvPackedParams(convolution_layer(kind, weight, bias, stride, padding, dilation, groups))
 
     def transposed(
         weight: Tensor,
@@ -382,10 +396,10 @@ def _prepack(kind: type, name: str) -> Any:
     ) -> Any:
         layer = convolution_layer(kind, weight, bias, stride, padding, dilation, groups)
         layer.output_padding = tuple(output_padding)
-        return layer
+        return ConvPackedParams(layer)
 
     function = transposed if "transpose" in name else function
-    return _with_name(function, name, "The layer that stands for packed weights and settings.")
+    return _with_name(function, name, "Weights and settings of a convolution, for the operators that take them packed.")
 
 
 conv1d_prepack, conv2d_prepack, conv3d_prepack = (
@@ -400,7 +414,7 @@ conv_prepack = conv2d_prepack
 
 def _unpack(name: str) -> Any:
     def function(packed_weights: Any) -> Pair:
-        return packed_weights._weight_bias()
+        return packed_weights.unpack()
 
     return _with_name(function, name, "Weight and bias of a packed convolution.")
 
@@ -417,12 +431,9 @@ def _unpack(name: str) -> Any:
 
 def _of(kind: type, packed: Any, name: str) -> Any:
     """A copy of a packed convolution, of this class: its relatives have the same settings."""
-    if not hasattr(packed, "kernel_size"):
-        raise RuntimeError(
-            f"{name}: expected what a conv_prepack returns, got {type(packed).__name__}; a layer's _packed_params have "
-            "no settings, so call the layer"
-        )
-    layer = copy.copy(packed)
+    if not isinstance(packed, ConvPackedParams):
+        raise RuntimeError(f"{name}: expected what a conv_prepack returns, got {type(packed).__name__}")
+    layer = copy.copy(packed.layer)
     layer.__class__ = kind
     return layer
 
@@ -505,6 +516,8 @@ def _cell(mode: str, name: str) -> Any:
     for mode, name in (("LSTM", "lstm"), ("GRU", "gru"), ("RNN_RELU", "rnn_relu"), ("RNN_TANH", "rnn_tanh"))
 )
 
+globals().update(settings_operators())
+_HOMES = (__name__, embedding_operators.__name__, PackedParams.__module__)
 for _value in [value for name, value in globals().items() if callable(value) and not name.startswith("_")]:
-    if getattr(_value, "__module__", None) in (__name__, embedding_operators.__name__) and not isinstance(_value, type):
+    if getattr(_value, "__module__", None) in _HOMES and not isinstance(_value, type):
         _value.default = _value  # the overload that programs name

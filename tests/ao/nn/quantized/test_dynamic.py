@@ -29,3 +29,23 @@ def test_constructed_layers_load_states_of_converted_ones(name, dtype):
 def test_other_dtypes_are_refused():
     with pytest.raises(RuntimeError, match="Unsupported dtype"):
         nn.quantized.dynamic.LSTM(3, 4, dtype=torch.quint8)
+
+
+@pytest.mark.filterwarnings("ignore:The current implementation")
+@pytest.mark.parametrize("name", ["Conv1d", "Conv2d", "ConvTranspose1d"])
+def test_dynamic_convolutions_are_traced_and_exported(name):
+    layer = getattr(nn.quantized.dynamic, name)(2, 3, 2)
+    size = (2, 2, *[5] * int(name[-2]))
+    weight = torch.randn(*layer.weight().shape)
+    layer.set_weight_bias(torch.quantize_per_tensor(weight, 0.05, 0, torch.qint8), torch.randn(3))
+    for program in (
+        torch.jit.trace(layer, (torch.randn(size),)),
+        torch.export.export(layer, (torch.ones(size),)).module(),
+    ):
+        x = 3 * torch.randn(size)  # another range
+        assert torch.allclose(program(x), layer(x))
+        rounded = torch.quantize_per_tensor_dynamic(x, torch.quint8, True).dequantize()
+        assert torch.allclose(
+            layer(x), layer._float_product(rounded, layer.weight().dequantize(), layer.bias()), atol=1e-4
+        )
+    assert layer(torch.zeros(0, *size[1:])).shape[0] == 0

@@ -1,5 +1,7 @@
 """`numod.ops.quantized` and `numod.ops.quantized_decomposed` beside PyTorch's operators: integers within one."""
 
+import copy
+import pickle
 from importlib import import_module
 
 import numpy as np
@@ -44,8 +46,21 @@ class Values:
             values, scales, self.lib.zeros(len(array), dtype=self.lib.int32), 0, self.lib.qint8
         )
 
+    def layer(self, name):
+        if name == "Linear":
+            layer, weight, bias = self.lib.ao.nn.quantized.Linear(6, 5), self.weight, self.bias[:5].clone()
+        else:
+            layer, weight, bias = self.lib.ao.nn.quantized.Conv2d(4, 6, 3, stride=2), self.filters, self.bias
+        layer.set_weight_bias(weight, bias)
+        return layer
+
     def linear(self):
         return self.ops.linear_prepack(self.weight, self.lib.from_numpy(BIAS[:5].copy()))
+
+    def square_rows(self):
+        scales = self.lib.full((6,), 0.02)
+        values = self.lib.from_numpy(np.concatenate([SQUARE, SQUARE[:, :1]], 1))
+        return self.lib.quantize_per_channel(values, scales, self.lib.zeros(6, dtype=self.lib.int32), 0, self.lib.qint8)
 
     def half(self):
         return self.ops.linear_prepack_fp16(self.weight.dequantize(), self.bias[:5].clone())
@@ -112,6 +127,13 @@ CALLS = {
         o.embedding_bag_prepack(v.table), v.lib.tensor([1, 3, 9, 2]), v.lib.tensor([0, 3])
     ),
     "default": lambda v, o: o.relu6.default(v.x),
+    "bias of packed parameters": lambda v, o: v.linear().bias(),
+    "unpack of packed parameters": lambda v, o: v.linear().unpack()[0],
+    "linear of a layer": lambda v, o: o.linear(v.x, v.layer("Linear")._packed_params._packed_params, 0.1, 100),
+    "conv2d of a layer": lambda v, o: o.conv2d(v.image, v.layer("Conv2d")._packed_params, 0.1, 100),
+    "conv2d_unpack of a layer": lambda v, o: o.conv2d_unpack(v.layer("Conv2d")._packed_params)[1],
+    "upsample_nearest": lambda v, o: v.lib.nn.functional.upsample_nearest(v.image, scale_factor=2),
+    "upsample_bilinear": lambda v, o: v.lib.nn.functional.upsample_bilinear(v.image, scale_factor=2),
 }
 
 
@@ -210,6 +232,8 @@ MISTAKES = {
     "an input of floats": lambda v: v.ops.sigmoid(v.floats, 0.1, 0),
     "a norm of floats": lambda v: v.ops.layer_norm(v.floats, [6], None, None, 1e-5, 0.1, 0),
     "unpacked again": lambda v: v.ops.linear_unpack(v.floats),
+    "a product of two dtypes": lambda v: v.ops.matmul(v.x, v.weight.t(), 0.1, 0),
+    "a product of rows with scales": lambda v: v.ops.matmul(v.weight, v.square_rows(), 0.1, 0),
 }
 
 
@@ -221,6 +245,44 @@ def test_mistakes_have_the_same_type(name):
             MISTAKES[name](Values(lib))
         types.append(error.type)
     assert types[0] is types[1]
+
+
+@pytest.mark.parametrize("packed", ["conv", "transposed"])
+def test_settings_of_packed_convolutions(packed):
+    settings = []
+    for lib in (torch, numod):
+        value, name = getattr(Values(lib), packed)(), "conv2d" if packed == "conv" else "conv_transpose2d"
+        names = "stride padding output_padding dilation groups transpose".split()
+        settings.append([getattr(value, setting)() for setting in names])
+        assert [getattr(lib.ops.quantized, f"{name}_{setting}")(value) for setting in names] == settings[-1]
+    assert settings[0] == settings[1]
+
+
+def test_packed_parameters_of_layers_are_copied_and_saved(tmp_path):
+    for name in ("Linear", "Conv2d"):
+        layer = Values(numod).layer(name)
+        for other in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
+            assert numod.equal(other.weight(), layer.weight()) and numod.equal(other.bias(), layer.bias())
+    image = numod.from_numpy(IMAGE.copy())
+    dynamic = numod.ops.quantized.conv2d_dynamic(image, layer._packed_params)
+    expected = numod.nn.functional.conv2d(image, layer.weight().dequantize(), layer.bias(), 2)
+    assert (dynamic - expected).abs().max() < 0.3
+    packed = pickle.loads(pickle.dumps(layer._packed_params))
+    assert packed.stride() == [2, 2] and numod.equal(packed.bias(), layer.bias())
+
+
+@pytest.mark.parametrize("name", ["sigmoid", "tanh", "hardsigmoid"])
+def test_functions_with_a_scale_of_their_own(name):
+    for kind in ("quint8", "qint8", "qint32"):
+        results = []
+        for lib in (torch, numod):
+            x = lib.quantize_per_tensor(lib.from_numpy(X.copy()), 0.05, 3, getattr(lib, kind))
+            function = lib.nn.functional.hardsigmoid if name == "hardsigmoid" else getattr(lib, name)
+            results.append(function(x))
+        theirs, ours = results
+        assert (ours.q_scale(), ours.q_zero_point()) == (theirs.q_scale(), theirs.q_zero_point())
+        difference = array(ours).astype(np.int64) - array(theirs)
+        assert np.abs(difference).max() <= (256 if kind == "qint32" else 1)  # of 2**32: the last bits of a float32
 
 
 def test_numbers_by_name():

@@ -63,7 +63,7 @@ class Linear(_PackedLinear):
         return text + (f", qscheme={self.weight().qscheme()}" if self._packed_params.dtype is dtypes.qint8 else "")
 
     def forward(self, x: Tensor) -> Tensor:
-        weight, bias = self._packed_params._packed_params
+        weight, bias = self._packed_params._weight_bias()
         expect_floats(x, weight.shape[1], self)
         if isinstance(weight, QuantizedTensor):
             result = dynamic_linear(x, weight, bias)

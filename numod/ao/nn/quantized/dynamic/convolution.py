@@ -9,9 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from .....errors import warn_caller
-from ..... import dtypes
 from .....core import Tensor
-from .....core.quantized import quantize_per_tensor_dynamic
+from .....core.quantized.products import rounded_by_own_range
 from .. import convolution as static
 
 
@@ -32,8 +31,8 @@ class _Dynamic:
 
     def forward(self, input: Tensor, reduce_range: bool = True) -> Tensor:
         self._check_rank(input)
-        weight, bias = self._packed_params
-        rounded = quantize_per_tensor_dynamic(input.detach(), dtypes.quint8, reduce_range).dequantize()
+        weight, bias = self._weight_bias()
+        rounded = rounded_by_own_range(input, reduce_range)
         return self._float_product(rounded, weight.dequantize(), bias)
 
     @classmethod
