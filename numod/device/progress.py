@@ -23,6 +23,7 @@ SILENT_SECONDS = 0.5  # of compilation before the line appears
 _PAUSE_SECONDS = 1.0  # without compilation, after which the count begins again
 _COLUMNS = 80  # where the terminal does not say how many it has
 _LEAST_COLUMNS = 20  # of the line, in terminals that have them
+_FEWEST_COLUMNS = len("compiling")  # a terminal that has no more shows nothing
 
 
 class _Wait:
@@ -80,10 +81,10 @@ def checkpoint() -> None:
     if signals.came():
         _erase()  # handlers may write
     signals.deliver()
-    if _wait.active and not _wait.shown and _wait.spent + time.perf_counter() - _wait.started > SILENT_SECONDS:
-        if threading.current_thread() is threading.main_thread():
-            total = f"/{max(_wait.expected, _wait.begun)}" if _wait.expected else ""
-            _show(f"compiling kernels {_wait.begun}{total} {_ellipsis()} {_wait.name}"[: _width()])
+    is_time = _wait.active and _wait.spent + time.perf_counter() - _wait.started > SILENT_SECONDS
+    if is_time and not _wait.shown and threading.current_thread() is threading.main_thread():
+        total = f"/{max(_wait.expected, _wait.begun)}" if _wait.expected else ""
+        _show(f"compiling kernels {_wait.begun}{total} {_ellipsis()} {_wait.name}"[: _width()])
 
 
 def _is_terminal() -> bool:
@@ -100,6 +101,8 @@ def _is_dumb() -> bool:
 
 def _show(line: str) -> None:
     """Show a line at the cursor and go back, by saving the cursor: a line is cut at the margin, not continued."""
+    if len(line) < _FEWEST_COLUMNS:
+        return
     _wait.shown = line
     _write(line + "\b" * len(line) if _is_dumb() else f"\x1b7\x1b[?7l{line}\x1b[?7h\x1b8")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import textwrap
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from ..device import phases
@@ -30,9 +30,9 @@ class KernelTime:
     background: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CompileReport:
-    """The result of `compile_report`. `str(report)` is a table.
+    """The result of `compile_report`. It prints as a table, also in a notebook.
 
     The table has lines of 80 characters where the terminal is narrow (or COLUMNS says so), else up to 160.
 
@@ -44,7 +44,7 @@ class CompileReport:
     phases: dict[str, float]
     seconds: float  # of all builds, of importing Numba, and of writing texts
     wall: float | None = None
-    rows: int = field(default=30, repr=False)  # rows of the table
+    rows: int = 30  # rows of the table; all if negative
     waited: float = 0.0  # of `seconds`: threads that waited for a kernel of another thread
 
     @property
@@ -64,18 +64,19 @@ class CompileReport:
             "background": self.background, "accounted": self.accounted, "wall": self.wall, "waited": self.waited,
         }  # fmt: skip
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         columns = shutil.get_terminal_size((_WIDE_TERMINAL, 24)).columns
         summary = [line for text in self._summary() for line in textwrap.wrap(text, max(columns, 40))]
         return "\n".join([*self._table(_line if columns >= _WIDE_TERMINAL else _lines), "", *summary])
 
     def _table(self, line: Callable[[str, Sequence[str], str], str]) -> list[str]:
         lines = [line("kernel", _COLUMNS, "from")]
-        for kernel in self.kernels[: self.rows]:
+        shown = self.kernels[: self.rows] if self.rows >= 0 else self.kernels
+        for kernel in shown:
             times = [kernel.seconds, *(kernel.phases.get(phase, 0.0) for phase in phases.PHASES), kernel.background]
             lines.append(line(kernel.name, [*map(_milliseconds, times)], kernel.reason))
-        if len(self.kernels) > self.rows:
-            lines.append(f"... and {len(self.kernels) - self.rows} more")
+        if len(self.kernels) > len(shown):
+            lines.append(f"... and {len(self.kernels) - len(shown)} more")
         totals = [self.seconds, *(self.phases.get(phase, 0.0) for phase in phases.PHASES), self.background]
         return [*lines, line("all, in ms", [*map(_milliseconds, totals)], "")]
 
@@ -105,8 +106,10 @@ class CompileReport:
 def compile_report(wall: float | None = None, rows: int = 30) -> CompileReport:
     """Where this process's time for compiling and loading kernels went, by kernel and phase, longest first.
 
-    `wall`: seconds of the whole run, if they are to be compared. `rows`: rows of the table that `str` returns.
+    `wall`: seconds of the whole run, if they are to be compared. `rows`: rows of the table, -1 for all.
     """
+    if not isinstance(rows, int):
+        raise TypeError(f"compile_report: rows must be an integer, got {type(rows).__name__}; -1 shows all rows")
     times = [_kernel_time(kernel) for kernel in begun()]
     totals: dict[str, float] = {}
     for spent in (phases.outside.seconds, *(kernel.phases for kernel in times)):

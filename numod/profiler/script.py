@@ -43,11 +43,20 @@ def run_script(script: str, arguments: list[str], context: AbstractContextManage
     """Run a script inside `context`, or a module or package as `python -m` does, and return its exit code.
 
     The code is 2 if it is missing, 1 if it raises (its traceback is printed), 130 if it is interrupted. A script gets
-    its own `sys.argv`, and its folder is first on `sys.path`; of a module, it is the working folder.
+    its own `sys.argv`, and its folder is first on `sys.path`; of a module, it is the working folder. A process that
+    the script has forked ends here, with its own code: the report is the parent's.
     """
     if reason := problem(script, as_module):
         print(reason, file=sys.stderr)
         return 2
+    process = os.getpid()
+    code = _code_of(script, arguments, context, as_module)
+    if os.getpid() != process:
+        raise SystemExit(code)
+    return code
+
+
+def _code_of(script: str, arguments: list[str], context: AbstractContextManager, as_module: bool) -> int:
     before, sys.argv = sys.argv, [script, *arguments]
     try:
         with _first_on_path(os.getcwd() if as_module else os.path.dirname(os.path.abspath(script))), context:
@@ -57,9 +66,10 @@ def run_script(script: str, arguments: list[str], context: AbstractContextManage
                 runpy.run_path(script, run_name="__main__")
         return 0
     except SystemExit as end:
-        if isinstance(end.code, str):
-            print(end.code, file=sys.stderr)
-        return end.code if isinstance(end.code, int) else int(end.code is not None)
+        if end.code is None or isinstance(end.code, int):
+            return end.code or 0
+        print(end.code, file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         print("\ninterrupted", file=sys.stderr)
         return 130

@@ -270,6 +270,25 @@ def test_float16_weights_are_quantized_ones(capsys):
     assert [row.note for row in rows] == ["", "float: no quantized form was asked for"]
 
 
+def test_ratios_of_very_large_results_and_of_infinite_noise(capsys):
+    torch.manual_seed(0)
+    model, x = nn.Sequential(nn.Linear(4, 4, bias=False)).eval(), torch.randn(3, 4)
+    quantized = quantization.quantize_dynamic(model)
+    ratios = [quantization.report(quantized, x * scale, model)[0].sqnr for scale in (1.0, 1e19)]
+    assert 20 < ratios[0] < 60 and ratios[1] == pytest.approx(ratios[0], abs=0.1)
+    infinite, finite = nn.Sequential(nn.Threshold(-9.0, math.inf)), nn.Sequential(nn.Hardtanh())
+    assert quantization.report(infinite, torch.tensor([-10.0, 1.0]), finite)[0].sqnr == -math.inf
+
+
+def test_a_quantize_layer_is_not_a_float_layer(capsys):
+    model = quantization.QuantWrapper(nn.Sequential(nn.Linear(4, 3))).eval()
+    model.qconfig = quantization.get_default_qconfig("onednn")
+    prepared = quantization.prepare(model)
+    prepared(torch.randn(8, 4))
+    rows = {row.path: row.note for row in quantization.report(quantization.convert(prepared), torch.ones(1, 4))}
+    assert rows["quant"] == rows["module.0"] == ""
+
+
 def test_decisions_of_another_model_in_graph_mode():
     model, x = nn.Sequential(nn.Linear(4, 3)).eval(), torch.ones(1, 4)
     prepared = quantization.prepare_fx(model, quantization.get_default_qconfig_mapping("onednn"), (x,))

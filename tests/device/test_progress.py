@@ -126,6 +126,15 @@ def test_the_line_fits_into_a_narrow_terminal(terminal, monkeypatch, columns, wi
     assert terminal.getvalue() == shown(line) + ERASED
 
 
+@pytest.mark.parametrize("columns", [1, 2, 9])
+def test_a_terminal_of_few_columns_shows_nothing(terminal, monkeypatch, columns):
+    terminal.fileno = lambda: 2
+    monkeypatch.setattr(os, "get_terminal_size", lambda descriptor: os.terminal_size((columns, 24)))
+    with progress.compiling("add"):
+        progress.checkpoint()
+    assert terminal.getvalue() == ""
+
+
 def test_a_terminal_without_control_sequences(terminal, monkeypatch):
     monkeypatch.setenv("TERM", "dumb")
     line = "compiling kernels 1 … add"

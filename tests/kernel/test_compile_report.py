@@ -69,6 +69,16 @@ def test_the_report_of_this_process_adds_up() -> None:
     assert f"... and {len(report.kernels) - 1} more" in shown or len(report.kernels) == 1
 
 
+def test_a_notebook_shows_the_table_and_negative_rows_are_all() -> None:
+    kernels = [KernelTime(f"k{number}", True, "no entry", 1.0, {}, 0.0) for number in range(40)]
+    report = CompileReport(kernels, {}, 40.0)
+    assert repr(report) == str(report) and "... and 10 more" in repr(report)
+    shown = str(CompileReport(kernels, {}, 40.0, rows=-1))
+    assert "k39 " in shown and "more" not in shown
+    with pytest.raises(TypeError, match="rows must be an integer, got str"):
+        numod.compile_report(rows="3")
+
+
 def test_the_table_fits_into_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     seconds = {phase: 12.3456 for phase in PHASES}
     kernel = KernelTime("k" * 60, True, "no entry, not used so far", 99.9, seconds, 1.0)

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -224,6 +225,17 @@ def test_the_command_profiles_a_script_with_its_arguments(tmp_path: Path) -> Non
         [sys.executable, "-m", "numod", "profile", "nowhere.py"], capture_output=True, text=True, cwd=tmp_path
     )
     assert missing.returncode == 2 and "no file nowhere.py" in missing.stderr
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+@pytest.mark.parametrize("options", [[], ["--compile"]])
+def test_a_process_that_the_script_forks_has_its_own_exit_code_and_no_report(tmp_path: Path, options: list) -> None:
+    script = "import os\nimport numod\nif not os.fork():\n    raise SystemExit(3)\nprint('code', os.wait()[1] >> 8)\n"
+    (tmp_path / "work.py").write_text(script + "raise SystemExit(['no', 5])\n")
+    command = [sys.executable, "-m", "numod", "profile", *options, "work.py"]
+    finished = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert finished.returncode == 1 and finished.stderr == "['no', 5]\n"
+    assert finished.stdout.startswith("code 3\n") and finished.stdout.count("work_profile.html") == 1
 
 
 def test_lines_have_the_time_of_their_ops_and_gradients(profiled: profile, page: Path) -> None:

@@ -12,6 +12,7 @@ from ...autograd import no_grad
 from ...core import Tensor
 from ...nn.linear import Identity
 from ...nn.module import Module
+from ..nn import quantized as nnq
 from .fake_quantize import FakeQuantizeBase
 from .measure import in_evaluation
 from .observer import ObserverBase
@@ -70,7 +71,8 @@ def report(
         row.sqnr = _sqnr(results.get(path), value.relu() if value is not None and "ReLU" in row.kind else value)
         notes = ["not called"] if path not in results else []
         decision = decisions.get(of_reference, "")
-        if not decision and dtype in ("float32", "float64") and not row.kind.startswith("Quantized"):
+        has_floats = dtype in ("float32", "float64") and not isinstance(layer, nnq.Quantize)  # which has a scale
+        if not decision and has_floats and not row.kind.startswith("Quantized"):
             decision = reason
         notes += [decision] if decision.startswith("float") else []
         notes += ["observer has seen no data"] if any(map(_is_uncalibrated, layer.modules())) else []
@@ -162,11 +164,16 @@ def _run(model: Module, data: Any, kwargs: dict[str, Any]) -> tuple[dict[str, Te
 
 
 def _sqnr(result: Tensor | None, expected: Tensor | None) -> float | None:
-    """The ratio of signal to noise in dB; None where there is nothing to compare."""
+    """The ratio of signal to noise in dB; None where there is nothing to compare. In float64: squares of floats may be
+    too large for float32.
+    """
     if result is None or expected is None or result.shape != expected.shape:
         return None
+    result, expected = result.double(), expected.double()
     noise, signal = float((result - expected).square().sum()), float(expected.square().sum())
-    return math.inf if noise == 0 else 10 * math.log10(signal / noise) if signal else -math.inf
+    if noise == 0:
+        return math.inf
+    return 10 * (math.log10(signal) - math.log10(noise)) if signal else -math.inf
 
 
 def _is_uncalibrated(module: Module) -> bool:
