@@ -170,13 +170,9 @@ class Packing:
     """How to pack an input ahead of time.
 
     `op` with `attributes` packs the input at `position`; `product` is the op that takes the packed input as its last
-<<<<<<< HEAD
     one. `portable`: whether every processor would pack the input, and in the same format. `exported`: the packing for
     programs that may run on other processors, where this one depends on what this processor does best.
-=======
-    one. `portable`: whether every processor would pack the input, and in the same format. `needs_vectors`: whether
-    kernels for processors without vector registers read the input where it is.
->>>>>>> w-m0
+    `needs_vectors`: whether kernels for processors without vector registers read the input where it is.
     """
 
     position: int
@@ -184,11 +180,8 @@ class Packing:
     attributes: tuple
     product: Op
     portable: bool = False
-<<<<<<< HEAD
     exported: Packing | None = None
-=======
     needs_vectors: bool = False
->>>>>>> w-m0
 
 
 def argument_names(function: Callable) -> tuple[str, ...]:

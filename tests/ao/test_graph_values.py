@@ -215,7 +215,6 @@ def test_only_what_is_changed_and_read_stays_in_floats():
     assert type(converted.a) is nn.quantized.Linear
 
 
-<<<<<<< HEAD
 INTEGERS = {
     "clamp": lambda x, indices: indices.clamp(0, 7),
     "add": lambda x, indices: (indices + 1) + indices,
@@ -251,7 +250,8 @@ def test_products_with_a_mask_and_indices_of_pooling_stay_as_they_are():
         return self.b(F.max_unpool1d(values, indices, 2))
 
     check(code)
-=======
+
+
 def test_masks_and_indices_are_not_observed():
     class Masked(nn.Module):
         def forward(self, x, mask, index):
@@ -277,4 +277,3 @@ def test_qconfigs_of_layers():
     assert not hasattr(convert_fx(prepared).get_submodule("1"), "qconfig")
     assert hasattr(convert_fx(prepared, _remove_qconfig=False).get_submodule("1"), "qconfig")
     assert not hasattr(model[0], "qconfig")
->>>>>>> w-quant

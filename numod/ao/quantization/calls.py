@@ -41,7 +41,6 @@ class Call:
     inputs: tuple[Call, ...] = ()  # where its tensors come from
     numbers: tuple[int, ...] = ()  # which result of that call each of them is
     results: int = 0  # how many tensors it returns
-    is_floating: bool = True  # whether all of these are floats
     users: list[Call] = field(default_factory=list)
     qconfig: Any = None
     is_quantized: bool = False  # runs on integers after conversion
@@ -263,7 +262,6 @@ class _Recorder(Interception):
         for tensor in tensors_in(result):
             self.producers[id(tensor)] = call, call.results
             call.results += 1
-            call.is_floating = call.is_floating and tensor.is_floating_point()
             self.alive.append(tensor)
             self.by_storage[id(tensor._storage)].append(call)
 

@@ -135,21 +135,12 @@ def _plan(
             and not backend.quantizes(_patterns(model, call), call.qconfig)
         ):
             call.qconfig = None
-<<<<<<< HEAD
         is_known = not call.is_skipped and call.has_floats and (call.key in FUNCTIONS or call.key in MODULES)
-=======
-        is_known = not call.is_skipped and (call.key in FUNCTIONS or call.key in MODULES) and _has_floats(call)
->>>>>>> w-quant
         call.is_quantized = is_known and is_static(call.qconfig) and has_own_weight(call)
         call.is_dynamic = is_known and _is_dynamic(call) and has_own_weight(call)
     _leave_in_floats(graph)
     for call in graph.matched:
         _join_relu(call)
-
-
-def _has_floats(call: Call) -> bool:
-    """Whether a call's activations and results are floats: masks and indices are not observed."""
-    return all(other.is_floating for other in (call, *call.inputs[: activations_of(call.key, len(call.inputs))]))
 
 
 def _patterns(model: Module, call: Call) -> tuple:

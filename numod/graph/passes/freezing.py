@@ -183,9 +183,9 @@ def with_packed_bytes(
     """
 
     def choice(step: Step, packing: Packing) -> Packing | None:
+        packing = packing.exported or packing
         if not _multiplies_bytes(program, step) or (packing.needs_vectors and not vectors):
             return None
-        packing = packing.exported or packing
         if machine is None:
             return packing
         weight = program.layouts[step.inputs[packing.position]]

@@ -97,15 +97,11 @@ class ByteConvolution(Op):
         x, weight, groups = *arguments[:2], attributes[3]
         if x.device.type != "cpu" or _is_depthwise(x, weight, groups):
             return None
-<<<<<<< HEAD
-        packing = Packing(1, pack_byte_filters, self.packing_attributes(weight, attributes), packed_byte_convolution)
+        form = self.packing_attributes(weight, attributes)
+        packing = Packing(1, pack_byte_filters, form, packed_byte_convolution, needs_vectors=True)
         if not uses_winograd(x, weight, attributes):
             return packing
         return Packing(1, pack_byte_winograd, (), winograd_byte_convolution, exported=packing)
-=======
-        form = self.packing_attributes(weight, attributes)
-        return Packing(1, pack_byte_filters, form, packed_byte_convolution, needs_vectors=True)
->>>>>>> w-m0
 
     def packing_attributes(self, weight: Layout, attributes: tuple, machine: target.Machine | None = None) -> tuple:
         """See `Op.packing_attributes`."""
