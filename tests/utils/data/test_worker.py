@@ -37,6 +37,12 @@ FORKS = [name for name in ("fork", "spawn") if name in multiprocessing.get_all_s
 Point = namedtuple("Point", "x y")
 
 
+@pytest.fixture(autouse=True)
+def frozen():
+    """Collections do not go through what other tests and Numba made, here and in forked workers, which would copy it."""
+    gc.freeze()
+
+
 class Samples(Dataset):
     """Sample i in every kind of value that collates."""
 
