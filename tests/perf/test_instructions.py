@@ -5,7 +5,7 @@ import subprocess
 import pytest
 
 pytest.importorskip("perf", reason="perf/ is in the repository only")
-from perf import instructions  # noqa: E402
+from perf import instructions
 
 AMX = {"avx512_vnni", "amx_tile", "amx_int8"}
 
