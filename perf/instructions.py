@@ -37,8 +37,8 @@ def note(flags: Collection[str], environment: Mapping[str, str]) -> str:
     if "amx_int8" not in flags:
         return ""
     value = environment.get(VARIABLE, ALL)
-    held = "PyTorch is held to VNNI" if value == WITHOUT_AMX else "PyTorch may use it"
-    return f"\nThis processor has AMX, which numod does not use. {held} ({VARIABLE}={value})."
+    use = "PyTorch is held to VNNI" if value == WITHOUT_AMX else "PyTorch may use it"
+    return f"\nThis processor has AMX, which numod does not use. {use} ({VARIABLE}={value})."
 
 
 def measure_with_amx(arguments: Sequence[str], flags: Collection[str], environment: Mapping[str, str]) -> None:

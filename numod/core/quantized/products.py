@@ -196,15 +196,15 @@ def rounded_by_own_range(x: Tensor, reduce_range: bool = True) -> Tensor:
 
 def dynamic_linear(x: Tensor, weight: QuantizedTensor, bias: Tensor | None = None, reduce_range: bool = True) -> Tensor:
     """x @ weight.T + bias in float32, (…, in) -> (…, out): x is quantized with the scale of its own range."""
+    x_layout = x._layout  # of what is needed of it, properties would take a twentieth of a small layer's time
     is_empty = 0 in weight._layout.shape or not x.numel()
     if is_empty or not (weight._quantizer.dtype is dtypes.qint8 and weight._quantizer.is_symmetric):
         values = x.matmul(weight.dequantize().t())
         return values if bias is None else values + bias
     parts, last = parts_of(weight), 127 if reduce_range else 255
     matrix = _plain(x)
-    matrix = (matrix if matrix.ndim == 2 else matrix.reshape(-1, x.shape[-1])).contiguous()
-    columns = weight._integers.shape[0]
-    if matrix.device.type == "cpu" and matrix.dtype is dtypes.float32:
+    matrix = (matrix if x_layout.ndim == 2 else matrix.reshape(-1, x.shape[-1])).contiguous()
+    if x_layout.device.type == "cpu" and x_layout.dtype is dtypes.float32:
         inputs = parts.column_scale, parts.shift(bias)
         result = apply_packed(int8_linear.dynamic_linear, matrix, parts.matrix, inputs, (last,))
     else:
@@ -212,7 +212,7 @@ def dynamic_linear(x: Tensor, weight: QuantizedTensor, bias: Tensor | None = Non
         total = apply(byte_product, (integers, parts.matrix.t()))
         shift = 0.0 if bias is None else bias
         result = apply(rows.dequantize_product, (total, parts.sums, zero, scale, parts.scale, shift))
-    return result if x.ndim == 2 else result.reshape(*x.shape[:-1], columns)
+    return result if x_layout.ndim == 2 else result.reshape(*x.shape[:-1], weight._layout.shape[0])
 
 
 def dynamic_rows_linear(x: Tensor, integers: Tensor, weight_scale: Tensor, bias: Tensor | None) -> Tensor:
@@ -232,8 +232,8 @@ def dynamic_rows_linear(x: Tensor, integers: Tensor, weight_scale: Tensor, bias:
 
 def runs_layer(x: Tensor, start: tuple, weight: Tensor) -> bool:
     """Whether `dynamic_layer` takes inputs and states like these and this recurrent weight."""
-    is_plain = x.device.type == "cpu" and isinstance(weight, QuantizedTensor)
-    is_plain = is_plain and all(tensor.dtype is dtypes.float32 for tensor in (x, *start))
+    is_plain = x._layout.device.type == "cpu" and isinstance(weight, QuantizedTensor)
+    is_plain = is_plain and all([tensor._layout.dtype is dtypes.float32 for tensor in (x, *start)])
     return is_plain and weight._quantizer.dtype is dtypes.qint8 and weight._quantizer.is_symmetric
 
 
