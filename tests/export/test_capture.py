@@ -318,3 +318,16 @@ def test_scales_of_quantized_inputs_and_results_are_saved(tmp_path: Path) -> Non
         torch.export.save(program, tmp_path / "net.pt2")
         with pytest.raises(ValueError, match="its scales are invalid"):
             torch.export.load(tmp_path / "net.pt2")
+
+
+def test_an_exported_module_is_recorded_by_its_steps() -> None:
+    """Its first result was a constant of compiled functions, programs and traces."""
+    torch.manual_seed(0)
+    x, layer = torch.randn(3, 2, 4), nn.Linear(4, 2).eval()
+    batch = {"input": {0: torch.export.Dim("batch", max=8)}}
+    for module in (export(layer, (x[0],)).module(), export(layer, (x[0],), dynamic_shapes=batch).module()):
+        compiled = torch.compile(module)
+        traced, exported = torch.jit.trace(module, (x[0],)), export(module, (x[0],)).module()
+        for rows in x:
+            for function in (compiled, traced, exported):
+                torch.testing.assert_close(function(rows), layer(rows))

@@ -10,6 +10,7 @@ from selection import every
 
 import numod as torch
 from numod import nn
+from numod.ao import quantization
 from numod.export import Dim, dims, export, load, polynomial, save
 from numod.export.sizes import filled_in
 
@@ -266,3 +267,16 @@ def test_interpolation_of_images_of_one_size_keeps_its_tables_as_constants() -> 
             (torch.randn(1, 1, 6, 8),),
             dynamic_shapes=({2: Dim("h")},),
         )
+
+
+@pytest.mark.parametrize("bits", [8, 4])
+def test_weight_only_layers_have_one_form_for_few_and_for_many_rows(bits: int) -> None:
+    torch.manual_seed(0)
+    config = quantization.Int8WeightOnlyConfig() if bits == 8 else quantization.Int4WeightOnlyConfig(group_size=8)
+    model = nn.Sequential(nn.Linear(16, 24), nn.ReLU(), nn.Linear(24, 3)).eval()
+    quantization.quantize_(model, config)
+    program = export(model, (torch.randn(4, 16),), dynamic_shapes=({0: Dim("batch", max=40)},))
+    assert "weight_only_product" in [step.op.name for step in program.program.steps]
+    for batch in (1, 16, 17, 40):
+        x = torch.randn(batch, 16)
+        torch.testing.assert_close(program.module()(x), model(x))

@@ -8,6 +8,7 @@ One small network is compiled for all targets, which takes about a minute on two
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import re
 import shutil
@@ -390,3 +391,14 @@ def test_where_no_linker_is_installed_it_says_what_helps(
     monkeypatch.setattr(libraries.shutil, "which", lambda tool: None)
     monkeypatch.setattr(libraries, "_zig", lambda: None)
     assert advice in libraries.link(tmp_path, "net", ["net_run"], targets.target(name))
+
+
+@pytest.mark.parametrize("target", ["cortex-m0", "cortex-m4"])
+def test_dynamic_layers_read_packed_weights_on_a_microcontroller(target: str, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model = quantization.quantize_dynamic(
+        nn.Sequential(nn.Linear(9, 6), nn.ReLU(), nn.Linear(6, 2)).eval(), {nn.Linear}
+    )
+    artifact = aot_compile(export(model, (torch.randn(2, 9),)), tmp_path, targets=[target])
+    assert "int8" not in [row["dtype"] for row in json.loads((tmp_path / "net.json").read_text())["weights"]]
+    assert _self_test(target, artifact, tmp_path) == 0

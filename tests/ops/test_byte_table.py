@@ -7,8 +7,8 @@ import pytest
 
 import numod
 from numod.core.apply import apply
+from numod.ops import pointwise, quantize  # noqa: F401  the second one adds rows
 from numod.ops.byte_table import byte_table
-from numod.ops.quantize import scaled_sum, shifted_sum
 
 
 def tables(rows: int, dtype: str) -> np.ndarray:
@@ -48,23 +48,42 @@ def test_an_empty_tensor() -> None:
     assert got.shape == (0, 3) and got.dtype is numod.int8
 
 
-@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+def computed(name: str, *inputs: object) -> np.ndarray:
+    """A row of integers of NumPy arrays and numbers."""
+    tensors = [numod.from_numpy(x) if isinstance(x, np.ndarray) else x for x in inputs]
+    return apply(pointwise.rows[name], tuple(tensors)).numpy().astype(int)
+
+
+def totals_of(bits: int) -> np.ndarray:
+    return np.random.default_rng(bits).integers(-(1 << bits), 1 << bits, 20_000).astype("int32")
+
+
+@pytest.mark.parametrize("name, least", [("shifted_sum_int8", -100), ("shifted_sum_uint8", 3)])
 @pytest.mark.parametrize("shift", [1, 4, 20])
-def test_a_shifted_sum_rounds_halves_to_even(shift: int, dtype: str) -> None:
+def test_a_shifted_sum_rounds_halves_to_even(shift: int, name: str, least: int) -> None:
     random = np.random.default_rng(shift)
     x, y = random.integers(-128, 256, (2, 20_000)).astype("int32")
-    factors = random.integers(-3, 4, 2) << shift >> 1
-    half = 1 << shift >> 1
-    got = apply(
-        shifted_sum[dtype], (numod.from_numpy(x), numod.from_numpy(y), *map(int, factors), half, shift, -100, 90)
-    )
-    expected = np.rint((x * factors[0].astype(float) + y * factors[1] + half) / (1 << shift)).clip(-100, 90)
-    np.testing.assert_array_equal(got.numpy(), expected.astype("int64").astype(dtype))
+    factors, half = [int(number) for number in random.integers(-3, 4, 2) << shift >> 1], 1 << shift >> 1
+    total = x.astype(int) * factors[0] + y.astype(int) * factors[1] + half
+    expected = np.rint(total / (1 << shift)).clip(least, 90)
+    np.testing.assert_array_equal(computed(name, x, y, *factors, half, shift, least, 90), expected)
+    np.testing.assert_array_equal(computed("shifted", total.astype("int32"), shift), np.rint(total / (1 << shift)))
 
 
-def test_a_scaled_sum_is_that_of_float32() -> None:
-    totals = np.random.default_rng(0).integers(-(1 << 20), 1 << 20, 20_000).astype("int32")
-    multiplier = np.float32(1.1e-4)
-    got = apply(scaled_sum["int8"], (numod.from_numpy(totals), int(multiplier.view(np.int32)), 7, -128, 127))
-    expected = (np.rint(totals.astype(np.float32) * multiplier) + 7).clip(-128, 127)
-    np.testing.assert_array_equal(got.numpy(), expected)
+@pytest.mark.parametrize("name, least", [("scaled_sum_int8", -128), ("scaled_sum_uint8", 0)])
+def test_a_scaled_sum_is_that_of_float32(name: str, least: int) -> None:
+    totals, multiplier = totals_of(20), np.float32(1.1e-4)
+    bits, scaled = int(multiplier.view(np.int32)), np.rint(totals.astype(np.float32) * multiplier)
+    np.testing.assert_array_equal(computed("scaled_by_bits", totals, bits), scaled)
+    expected = (scaled + 7).clip(least, least + 255)
+    np.testing.assert_array_equal(computed(name, totals, bits, 7, least, least + 255), expected)
+
+
+@pytest.mark.parametrize("name, least", [("mean_sum_int8", -128), ("mean_sum_uint8", 0)])
+@pytest.mark.parametrize("count", [2, 6, 49])
+def test_a_mean_rounds_halves_to_even_with_its_zero_point(count: int, name: str, least: int) -> None:
+    totals = totals_of(13)
+    exact = np.rint(totals / count + 7)
+    np.testing.assert_array_equal(computed("quotient_by_integers", totals, count, 7), exact)
+    expected = exact.clip(least, least + 255)
+    np.testing.assert_array_equal(computed(name, totals, count, 7, least, least + 255), expected)
