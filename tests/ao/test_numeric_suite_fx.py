@@ -2,6 +2,7 @@
 
 import copy
 import importlib
+import pickle
 
 import pytest
 
@@ -112,6 +113,21 @@ def test_a_shadow_has_the_inputs_of_the_call_beside_it():
     product = results["linear"]["node_input"]["float"][0]["values"][0]
     weighted = numod.nn.functional.linear(product, prepared.weight, prepared.bias)  # the weight of the float model
     assert numod.equal(results["linear"]["node_output"]["float"][0]["values"][0], weighted)
+
+
+def test_copies_of_shadows():
+    layers, x = [numod.nn.Linear(4, 4) for _ in range(300)], numod.randn(2, 4)  # a chain, too long for recursion
+    float_model = numod.nn.Sequential(*layers).eval()
+    mapping = numod.ao.quantization.QConfigMapping().set_global(numod.ao.quantization.default_qconfig)
+    prepared = quantize_fx.prepare_fx(float_model, mapping, (x,))
+    prepared(x)
+    quantized = quantize_fx.convert_fx(prepared)
+    model = ns.add_shadow_loggers("float", prepared, "int8", quantized)
+    for copied in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert numod.equal(copied(x), quantized(x))
+        results = ns.extract_shadow_logger_info(copied, ns.OutputLogger, "int8")
+        assert len(results["_7"]["node_output"]["float"][0]["values"]) == 1
+    assert not ns.extract_shadow_logger_info(model, ns.OutputLogger, "int8")["_7"]["node_output"]["float"][0]["values"]
 
 
 def test_integers_as_the_shadow_of_floats():

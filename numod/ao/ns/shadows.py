@@ -26,14 +26,19 @@ class ShadowCopy(Module):
 
     def __init__(self, model: GraphModule, call: Call, input_loggers: dict[int, Module], logger: Module) -> None:
         super().__init__()
-        self._shadow = model, call  # not a submodule: many calls share the model
+        self._shadow = model, call.name  # not a submodule: many calls share the model
         self._numbers = {number: f"input_logger_{number}" for number in input_loggers}
         for number, name in self._numbers.items():
             self.add_module(name, input_loggers[number])
         self.logger = logger
 
+    def _call(self) -> tuple[GraphModule, Call]:
+        """The model and the call, by its name: a copy of the model has its own calls."""
+        model, name = self._shadow
+        return model, next(call for call in model.graph.matched if call.name == name)
+
     def forward(self, function: Callable | None, args: tuple, kwargs: dict) -> None:
-        model, call = self._shadow
+        model, call = self._call()
         with no_grad():
             arguments = map_tensors((args, kwargs), lambda value: floats_of(value.detach()).clone())
             arguments = map_numbered(arguments, self._as_taken)
@@ -43,7 +48,7 @@ class ShadowCopy(Module):
 
     def _as_taken(self, number: int, value: Tensor) -> Tensor:
         """A tensor as the shadow takes it: a weight or bias of its own model, or integers for a converted call."""
-        model, call = self._shadow
+        model, call = self._call()
         source = call.inputs[number] if number < len(call.inputs) else None
         if number and call.key in WEIGHTED and source is not None and source.op == "get_attr":
             path, _, name = source.target.rpartition(".")
