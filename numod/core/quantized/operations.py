@@ -30,8 +30,8 @@ _MOVING = """view reshape flatten t transpose swapaxes swapdims permute movedim 
     pixel_unshuffle repeat_interleave take masked_select diagonal tile ravel detach clone contiguous requires_grad_
     hsplit vsplit dsplit fliplr flipud msort argsort diag diagonal_copy t_copy unbind_copy positive adjoint conj
     conj_physical resolve_conj resolve_neg real to_dense alias_copy detach_copy atleast_1d atleast_2d atleast_3d
-    broadcast_tensors unfold rot90 resize cpu cuda alias squeeze_copy narrow_copy data __get__.data __get__.T __get__.mT __get__.H
-    __get__.mH empty_like""".split()
+    broadcast_tensors unfold rot90 resize cpu cuda alias squeeze_copy narrow_copy data __get__.data __get__.T __get__.mT
+    __get__.H __get__.mH empty_like""".split()
 _MAXIMA = "max_pool1d max_pool2d max_pool3d adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d".split()
 # of these, those that keep the channels of a per-channel scheme
 _KEEPING = """detach clone contiguous requires_grad_ cpu cuda data __get__.data empty_like to positive conj
