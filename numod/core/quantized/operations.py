@@ -18,7 +18,7 @@ from .. import changes, overrides, signatures
 from ..create.creation import full
 from ..create.values import as_tensor
 from ..tensor import Tensor, fields_of
-from .pooling import pools_bytes, zero_of_bytes
+from .pooling import is_quantized, pools_bytes, zero_of_bytes
 from .products import dynamic_linear
 from .schemes import per_tensor_affine
 from .tensor import PackedTensor, QuantizedTensor, Quantizer, moved, refuse, wrap_integers
@@ -28,11 +28,11 @@ _MOVING = """view reshape flatten t transpose swapaxes swapdims permute movedim 
     expand_as select narrow chunk split tensor_split unbind repeat flip roll index_select gather unflatten view_as
     reshape_as __getitem__ as_strided sort topk max min amax amin kthvalue median channel_shuffle pixel_shuffle
     pixel_unshuffle repeat_interleave take masked_select diagonal tile ravel detach clone contiguous requires_grad_
-    max_pool1d max_pool2d max_pool3d adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d hsplit vsplit dsplit
-    fliplr flipud msort argsort diag diagonal_copy t_copy unbind_copy positive adjoint conj conj_physical resolve_conj
-    resolve_neg real to_dense alias_copy detach_copy atleast_1d atleast_2d atleast_3d broadcast_tensors
-    unfold rot90 resize cpu cuda alias squeeze_copy narrow_copy data __get__.data __get__.T __get__.mT __get__.H
-    __get__.mH empty_like""".split()
+    hsplit vsplit dsplit fliplr flipud msort argsort diag diagonal_copy t_copy unbind_copy positive adjoint conj
+    conj_physical resolve_conj resolve_neg real to_dense alias_copy detach_copy atleast_1d atleast_2d atleast_3d
+    broadcast_tensors unfold rot90 resize cpu cuda alias squeeze_copy narrow_copy data __get__.data __get__.T __get__.mT
+    __get__.H __get__.mH empty_like""".split()
+_MAXIMA = "max_pool1d max_pool2d max_pool3d adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d".split()
 # of these, those that keep the channels of a per-channel scheme
 _KEEPING = """detach clone contiguous requires_grad_ cpu cuda data __get__.data empty_like to positive conj
     conj_physical resolve_conj resolve_neg to_dense alias alias_copy detach_copy real""".split()
@@ -313,6 +313,15 @@ def _average(func: Callable, name: str, args: tuple, kwargs: dict) -> Any:
         zero_of_bytes.reset(token)
 
 
+def _maximum(func: Callable, name: str, args: tuple, kwargs: dict) -> Any:
+    """The maxima of windows, which are elements of the input."""
+    token = is_quantized.set(True)
+    try:
+        return _move(func, name, args, kwargs)
+    finally:
+        is_quantized.reset(token)
+
+
 def _relu(func: Callable, name: str, args: tuple, kwargs: dict) -> QuantizedTensor:
     source = args[0]
     if source._quantizer.scheme.is_per_channel:
@@ -487,6 +496,7 @@ _RULES: dict[str, Callable] = {
     **dict.fromkeys(_ASKING, _ask),
     **dict.fromkeys(_OF_CLASS, _of_class),
     **dict.fromkeys(_MOVING, _move),
+    **dict.fromkeys(_MAXIMA, _maximum),
     **dict.fromkeys(_REQUANTIZED, _requantize),
     **dict.fromkeys(_FIXED, _fixed),
     **dict.fromkeys((*_COMPARING, *_READING), _on_values),

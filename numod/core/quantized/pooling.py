@@ -16,6 +16,9 @@ _BYTES = dtypes.int8, dtypes.uint8
 # the integer that stands for zero while a mean of quantized images is computed from their integers
 zero_of_bytes: ContextVar[int | None] = ContextVar("zero_of_bytes", default=None)
 
+# whether the integers that a function of maxima gets are those of a quantized tensor: plain ones have fewer functions
+is_quantized: ContextVar[bool] = ContextVar("is_quantized", default=False)
+
 
 def averaged_dtypes() -> tuple[dtypes.dtype, ...]:
     """The dtypes of integers that have means now."""

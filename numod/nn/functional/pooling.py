@@ -11,7 +11,7 @@ from ...autograd import is_grad_enabled
 from ...core import functions as f
 from ...core.create import random
 from ...core.forms import with_out
-from ...core.quantized.pooling import averaged_dtypes, pooled_bytes, pools_bytes, zero_of_bytes
+from ...core.quantized.pooling import averaged_dtypes, is_quantized, pooled_bytes, pools_bytes, zero_of_bytes
 from ...core.tensor import Tensor
 from ...core.create.values import tensor
 from ...errors import plain_sizes
@@ -167,7 +167,7 @@ def _adaptive(name: str, x: Tensor, output_size: Size | Sequence[int | None], nd
             f"{name}(): Expected input to have non-zero size for non-batch dimensions, but input has sizes "
             f"{list(x.shape)} with dimension {empty} being empty"
         )
-    expect_floats(name, x, *averaged_dtypes())
+    expect_floats(name, x, *averaged_dtypes(), *(_INTEGERS if is_quantized.get() else ()))
     if all(size and n % size == 0 for n, size in zip(x.shape[-ndim:], sizes)):
         window = tuple(n // size for n, size in zip(x.shape[-ndim:], sizes))
         return window, window, (0,) * ndim, (1,) * ndim, sizes
@@ -217,7 +217,7 @@ def _max_pool(ndim: int) -> tuple[Callable, Callable]:
         ceil_mode: bool = False,
         return_indices: bool = False,
     ) -> Tensor | tuple[Tensor, Tensor]:
-        expect_floats(name, input, *(_INTEGERS if ndim > 1 or return_indices else ()))
+        expect_floats(name, input, *(_INTEGERS if ndim > 1 or return_indices or is_quantized.get() else ()))
         return _max(
             input, _windows(name, input, kernel_size, stride, padding, dilation, ceil_mode, ndim), return_indices
         )

@@ -245,3 +245,22 @@ def test_data_brings_its_scale():
     for target, value in ((q, numod.ones(2)), (numod.ones(2), q)):
         with pytest.raises(RuntimeError, match="incompatible tensor type"):
             target.data = value
+
+
+@pytest.mark.parametrize("dtype", [numod.quint8, numod.qint8, numod.qint32])
+@pytest.mark.parametrize("name, size", [("max_pool", 2), ("adaptive_max_pool", 3)])
+@pytest.mark.parametrize("ndim", [1, 2, 3])
+def test_maxima_of_windows_are_elements_of_the_input(name, size, ndim, dtype):
+    numod.manual_seed(0)
+    x = numod.quantize_per_tensor(numod.randn(2, 3, *[6] * ndim), 0.03, 5, dtype)
+    function = getattr(numod.nn.functional, f"{name}{ndim}d")
+    result = function(x, size)
+    assert result.dtype is dtype and result.q_scale() == x.q_scale()
+    assert result.dequantize().equal(function(x.dequantize(), size))
+    values, indices = function(x, size, return_indices=True)
+    assert values.int_repr().equal(result.int_repr()) and indices.dtype is numod.int64
+
+
+def test_plain_integers_have_no_one_dimensional_maxima():
+    with pytest.raises(NotImplementedError, match="\"max_pool1d\" not implemented for 'Byte'"):
+        numod.nn.functional.max_pool1d(numod.ones(1, 2, 4).byte(), 2)
