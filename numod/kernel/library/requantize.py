@@ -39,6 +39,9 @@ def scaled_by_bits(total, bits):
     if size >= uint32(1 << 24):
         size, shift = half_even(size, rest), int32(shift - 1)
     product, rest = uint64(size) * uint64(factor), uint32(0)
+    while product >= uint64(1 << 33):
+        rest = uint32(rest | uint32((uint32(product) & uint32(255)) != uint32(0)))
+        product, shift = product >> uint64(8), int32(shift - 8)
     while product >= uint64(1 << 25):
         rest, product, shift = uint32(rest | (uint32(product) & uint32(1))), product >> uint64(1), int32(shift - 1)
     size = uint32(product)
