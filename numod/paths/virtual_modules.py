@@ -91,11 +91,18 @@ MODULES = {  # PyTorch's path below numod: its names, and what to do instead
 _EXISTING = {"distributed.tensor": ("numod.distributed.device_mesh", ("DeviceMesh", "init_device_mesh"))}
 
 
+class _Names(ModuleType):
+    def __setattr__(self, name: str, value: object) -> None:
+        # an import of a submodule sets it: as in PyTorch, a function of that name stays
+        if not (isinstance(value, ModuleType) and name in self.__all__):
+            super().__setattr__(name, value)
+
+
 def module(path: str) -> ModuleType:
     """The module at PyTorch's path, made of its names."""
     names, instead = MODULES[path]
-    virtual = ModuleType(f"numod.{path}", f"Only names: {instead}.")
-    virtual.__all__ = names.split()
+    virtual = _Names(f"numod.{path}", f"Only names: {instead}.")
+    vars(virtual)["__all__"] = names.split()
     vars(virtual).update({name: name_only(f"{path}.{name}", instead) for name in virtual.__all__})
     if path in _EXISTING:  # PyTorch's module has these too
         source, existing = _EXISTING[path]

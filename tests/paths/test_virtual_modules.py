@@ -10,6 +10,11 @@ import numod
 from numod import paths
 
 
+def test_a_name_is_no_submodule_of_that_name() -> None:
+    importlib.import_module("numod._higher_order_ops.associative_scan")
+    assert isinstance(numod._higher_order_ops.associative_scan, type)
+
+
 @pytest.mark.parametrize("path", sorted(paths.virtual_modules.MODULES))
 def test_names_of_absent_parts_import_and_say_so(path: str) -> None:
     module = importlib.import_module(f"numod.{path}")

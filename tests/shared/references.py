@@ -434,7 +434,8 @@ HELPERS |= {f"student_{name}": "density of StudentT" for name in ("log_density",
 # rows with references in tests/ops/test_quantize.py
 QUANTIZED = set(
     "quantize_int8 quantize_uint8 quantize_int32 requantize_int8 requantize_uint8 fake_quantize range_scale "
-    "range_zero dequantize_product".split()
+    "range_zero dequantize_product shifted scaled_by_bits quotient_by_integers shifted_sum_int8 shifted_sum_uint8 "
+    "scaled_sum_int8 scaled_sum_uint8 mean_sum_int8 mean_sum_uint8".split()
 )
 FIRST_IS_CONSTANT = {"polygamma", "zeta", "gammainc", "gammaincc"}  # no library has a gradient for their first input
 POINTS = ([-1.3, 0.4, 2.1], [0.7, -0.9, 1.2], [1.6, 0.8, -0.3])
