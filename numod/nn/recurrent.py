@@ -160,19 +160,17 @@ class RNNBase(Module):
             return self._unpacked(input, hx)
         if isinstance(input, PackedSequence):
             return self._packed(input, hx)
-        if input.ndim not in (2, 3):
-            raise ValueError(f"{self._get_name()}: Expected input to be 2D or 3D, got {input.ndim}D instead")
-        batched = input.ndim == 3
+        if (ndim := input.ndim) not in (2, 3):
+            raise ValueError(f"{self._get_name()}: Expected input to be 2D or 3D, got {ndim}D instead")
+        batched = ndim == 3
         x = input.unsqueeze(1) if not batched else input.transpose(0, 1) if self.batch_first else input
-        if x.shape[-1] != self.input_size:
-            raise RuntimeError(
-                f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {x.shape[-1]}"
-            )
-        steps, batch = x.shape[:2]
+        steps, batch, size = x.shape
+        if size != self.input_size:
+            raise RuntimeError(f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {size}")
         if not steps:
             raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
         states = self._initial(hx, batch, x, batched)
-        result, last = self._layers(f.reshape(x, (steps * batch, x.shape[-1])), [batch] * steps, states)
+        result, last = self._layers(f.reshape(x, (steps * batch, size)), [batch] * steps, states)
         result = f.reshape(result, (steps, batch, result.shape[-1]))
         result = result.squeeze(1) if not batched else result.transpose(0, 1) if self.batch_first else result
         return result, self._last(last if batched else [state.squeeze(1) for state in last])

@@ -7,7 +7,7 @@ from typing import Any
 from ..... import dtypes, nn
 from .....core import Tensor
 from .....core.listeners import listeners
-from .....core.quantized import QuantizedTensor, dynamic_layer, dynamic_linear, quantize_per_tensor, runs_layer
+from .....core.quantized import QuantizedTensor, dynamic_layer, dynamic_linear, quantize_per_tensor, runs_layer, zero_state
 from .....nn import functional as F
 from .....nn.module import Module
 from .....nn.recurrent import run_by_step
@@ -64,7 +64,7 @@ class Linear(_PackedLinear):
 
     def forward(self, x: Tensor) -> Tensor:
         weight, bias = self._packed_params._weight_bias()
-        expect_floats(x, weight.shape[1], self)
+        expect_floats(x, weight._layout.shape[1], self)
         if isinstance(weight, QuantizedTensor):
             result = dynamic_linear(x, weight, bias)
         else:
@@ -160,14 +160,21 @@ class _Layer(_Recurrent):
         weights, batch = self._weights(suffix), sizes[0]
         weight = weights["weight_hh"]
         has_kernel = self.mode in ("LSTM", "GRU") and not self.proj_size and runs_layer(x, start, weight)
-        has_kernel = has_kernel and batch > 0 and min(sizes) == batch == start[0].shape[0]
+        has_kernel = has_kernel and batch > 0 and min(sizes) == batch == start[0]._layout.shape[0]
         # a recorded program has the kernel for every batch, so that this size can be dynamic
         if not has_kernel or (batch > _KERNEL_BATCH and not listeners):
             return run_by_step(self.mode, x, sizes, start, weights, reverse)
         gates = dynamic_linear(x, weights["weight_ih"], weights.get("bias_ih"))
-        states = dynamic_layer(self.mode, gates, weight, weights.get("bias_hh"), start, reverse)
-        end = slice(0, batch) if reverse else slice(-batch, None)
-        return states[0], tuple(state[end] for state in states)
+        states, last = dynamic_layer(self.mode, gates, weight, weights.get("bias_hh"), start, reverse)
+        return states[0], last
+
+    def _initial(self, hx: Any, batch: int, x: Tensor, batched: bool) -> list:
+        weight = self.weight_hh_l0
+        is_plain = hx is None and not self.proj_size and isinstance(weight, QuantizedTensor)
+        if listeners or not is_plain or batch > _KERNEL_BATCH or weight._layout.device is not x._layout.device:
+            return super()._initial(hx, batch, x, batched)
+        states = [zero_state(weight, batch)] * (self.num_layers * (2 if self.bidirectional else 1))
+        return [states] * (2 if self.mode == "LSTM" else 1)
 
     def _takes(self, sequence: Any) -> bool:
         return False
