@@ -7,7 +7,14 @@ from typing import Any
 from ..... import dtypes, nn
 from .....core import Tensor
 from .....core.listeners import listeners
-from .....core.quantized import QuantizedTensor, dynamic_layer, dynamic_linear, quantize_per_tensor, runs_layer, zero_state
+from .....core.quantized import (
+    QuantizedTensor,
+    dynamic_layer,
+    dynamic_linear,
+    quantize_per_tensor,
+    runs_layer,
+    zero_state,
+)
 from .....nn import functional as F
 from .....nn.module import Module
 from .....nn.recurrent import run_by_step
@@ -105,6 +112,8 @@ class _Recurrent:
     `F.linear` in them is a dynamic one.
     """
 
+    _recurrent_weight = "weight_hh"
+
     def __init__(self, *args: Any, dtype: dtypes.dtype = dtypes.qint8, **kwargs: Any) -> None:
         if dtype not in (dtypes.qint8, dtypes.float16):
             raise RuntimeError(f"Unsupported dtype {dtype} for dynamic quantization; use numod.qint8 or float16")
@@ -146,12 +155,21 @@ class _Recurrent:
                 self._buffers[name] = expect_quantized(state_dict[prefix + name], prefix + name)
         super()._load_from_state_dict(state_dict, prefix, *others)
 
+    def _zeros(self, batch: int, size: int, x: Tensor) -> Tensor:
+        weight = getattr(self, self._recurrent_weight)
+        is_remembered = batch <= _KERNEL_BATCH and isinstance(weight, QuantizedTensor) and not listeners
+        if not is_remembered or weight._layout.shape[1] != size or weight._layout.device is not x._layout.device:
+            return super()._zeros(batch, size, x)
+        return zero_state(weight, batch)
+
     def _check_dtype(self, x: Tensor) -> None:
         if x.dtype is not dtypes.float32:
             raise ValueError(f"RNN input dtype ({x.dtype}) does not match weight dtype (numod.float32). Convert input")
 
 
 class _Layer(_Recurrent):
+    _recurrent_weight = "weight_hh_l0"
+
     @staticmethod
     def _stored(weight: Tensor) -> Tensor:
         return weight
@@ -168,14 +186,6 @@ class _Layer(_Recurrent):
         states, last = dynamic_layer(self.mode, gates, weight, weights.get("bias_hh"), start, reverse)
         return states[0], last
 
-    def _initial(self, hx: Any, batch: int, x: Tensor, batched: bool) -> list:
-        weight = self.weight_hh_l0
-        is_plain = hx is None and not self.proj_size and isinstance(weight, QuantizedTensor)
-        if listeners or not is_plain or batch > _KERNEL_BATCH or weight._layout.device is not x._layout.device:
-            return super()._initial(hx, batch, x, batched)
-        states = [zero_state(weight, batch)] * (self.num_layers * (2 if self.bidirectional else 1))
-        return [states] * (2 if self.mode == "LSTM" else 1)
-
     def _takes(self, sequence: Any) -> bool:
         return False
 
@@ -186,6 +196,14 @@ class _Layer(_Recurrent):
         return {name: weight.float() if weight.dtype is dtypes.float16 else weight for name, weight in weights.items()}
 
 
+class _Cell(_Recurrent):
+    @staticmethod
+    def _linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        """`F.linear`, which finds its rule for a quantized weight at each call."""
+        product = dynamic_linear if isinstance(weight, QuantizedTensor) and type(x) is Tensor else F.linear
+        return product(x, weight, bias)
+
+
 class LSTM(_Layer, nn.LSTM):
     """LSTM with quantized weights."""
 
@@ -194,13 +212,13 @@ class GRU(_Layer, nn.GRU):
     """GRU with quantized weights."""
 
 
-class LSTMCell(_Recurrent, nn.LSTMCell):
+class LSTMCell(_Cell, nn.LSTMCell):
     """LSTMCell with quantized weights."""
 
 
-class GRUCell(_Recurrent, nn.GRUCell):
+class GRUCell(_Cell, nn.GRUCell):
     """GRUCell with quantized weights."""
 
 
-class RNNCell(_Recurrent, nn.RNNCell):
+class RNNCell(_Cell, nn.RNNCell):
     """RNNCell with quantized weights."""
