@@ -253,16 +253,17 @@ def dynamic_layer(
     quantized at each step.
     """
     op, parts = int8_layer.dynamic_lstm if mode == "LSTM" else int8_layer.dynamic_gru, parts_of(weight)
-    others = parts.column_scale, parts.shift(bias), *[_dense(_plain(state)) for state in start]
+    start = map(_plain, start) if listeners else start  # the op records no gradients
+    others = parts.column_scale, parts.shift(bias), *[_dense(state) for state in start]
     states = apply_packed(op, _dense(gates), parts.matrix, others, (127, reverse))
-    states, rows, batch = states[: len(start)], gates._layout.shape[0], start[0]._layout.shape[0]
+    (rows, _), (batch, _) = gates._layout.shape, others[2]._layout.shape
     if rows == batch:
         return states, states
     bounds = 0, 0 if reverse else rows - batch, batch, 1
     return states, tuple([apply(slice_, (state,), bounds) for state in states])
 
 
-def zero_state(weight: QuantizedTensor, batch: int) -> Tensor:
+def zero_state(weight: QuantizedTensor, batch: int, size: int) -> Tensor:
     """Zeros (N, H) as the first state for a recurrent weight, made once for each N. Nothing may write to them."""
-    scale, size = parts_of(weight).column_scale, weight._layout.shape[1]
-    return derived(scale, ("zeros", batch), lambda: scale.new_zeros((batch, size)))
+    scale = parts_of(weight).column_scale
+    return derived(scale, ("zeros", batch, size), lambda: scale.new_zeros((batch, size)))

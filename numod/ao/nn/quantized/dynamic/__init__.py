@@ -158,9 +158,9 @@ class _Recurrent:
     def _zeros(self, batch: int, size: int, x: Tensor) -> Tensor:
         weight = getattr(self, self._recurrent_weight)
         is_remembered = batch <= _KERNEL_BATCH and not listeners and runs_layer(x, (), weight)
-        if not is_remembered or weight._layout.shape[1] != size or weight._layout.device is not x._layout.device:
+        if not is_remembered or weight._layout.device is not x._layout.device:
             return super()._zeros(batch, size, x)
-        return zero_state(weight, batch)
+        return zero_state(weight, batch, size)
 
     def _check_dtype(self, x: Tensor) -> None:
         if x.dtype is not dtypes.float32:
