@@ -50,21 +50,26 @@ def apply(op: Op, inputs: tuple, attributes: tuple = ()) -> Tensor | tuple[Tenso
 
     Raises before the launch if shapes, dtypes or devices do not match.
     """
-    if len(inputs) == 2:  # unrolled for the common numbers of inputs: these lines run for every op
+    # unrolled for the common numbers of inputs: these lines run for every op. `_made_by` is the part of `requires_grad`
+    # that counts for a view
+    if len(inputs) == 2:
         x, y = inputs
         if isinstance(x, Tensor):
-            first, requires_grad = x._layout, x._requires_grad or (x._base is not None and x.requires_grad)
+            first, requires_grad = x._layout, x._requires_grad or (x._base is not None and x._made_by is not None)
         else:
             first, requires_grad = x.__class__, False
         if isinstance(y, Tensor):
             key = (attributes, first, y._layout)
-            requires_grad = requires_grad or y._requires_grad or (y._base is not None and y.requires_grad)
+            requires_grad = requires_grad or y._requires_grad or (y._base is not None and y._made_by is not None)
         else:
             key = attributes, first, y.__class__
     elif len(inputs) == 1:
         (x,) = inputs
         if isinstance(x, Tensor):
-            key, requires_grad = (attributes, x._layout), x._requires_grad or (x._base is not None and x.requires_grad)
+            key, requires_grad = (
+                (attributes, x._layout),
+                x._requires_grad or (x._base is not None and x._made_by is not None),
+            )
         else:
             key, requires_grad = (attributes, x.__class__), False
     else:
@@ -73,7 +78,7 @@ def apply(op: Op, inputs: tuple, attributes: tuple = ()) -> Tensor | tuple[Tenso
             if isinstance(input, Tensor):
                 parts.append(input._layout)
                 requires_grad = (
-                    requires_grad or input._requires_grad or (input._base is not None and input.requires_grad)
+                    requires_grad or input._requires_grad or (input._base is not None and input._made_by is not None)
                 )
             else:
                 parts.append(input.__class__)

@@ -171,6 +171,12 @@ def _trampoline(*arguments: object, **kwargs: object) -> object:
     return dispatch(function, plain, arguments, kwargs)  # noqa: F821
 
 
+def _getter_trampoline(self: object) -> object:  # of one argument, as layers read many properties
+    if type(self) in without and not entered:  # noqa: F821
+        return plain(self)  # noqa: F821
+    return dispatch(function, plain, (self,), {})  # noqa: F821
+
+
 def _operator_trampoline(*arguments: object) -> object:
     if ordinary(map(type, arguments)) and not entered:  # noqa: F821
         return plain(*arguments)  # noqa: F821
@@ -230,7 +236,11 @@ def _install() -> None:
                 (attribute.__delete__, "fdel"),
             ):
                 if getattr(attribute, short) is not None:
-                    _replace_code(getattr(attribute, short), f"{path}.{method.__name__}", _trampoline, method)
+                    function = getattr(attribute, short)
+                    # the getters of `real` and `imag` are parts of functions, which pass `input` by name
+                    is_getter = short == "fget" and function.__code__.co_varnames[0] == "self"
+                    body = _getter_trampoline if is_getter else _trampoline
+                    _replace_code(function, f"{path}.{method.__name__}", body, method)
         elif isinstance(attribute, FunctionType):
             short = name.strip("_")
             if name.startswith("__") and (short in _OPERATORS or short in _SAME_NAME):
@@ -275,6 +285,7 @@ _TRAMPOLINE_NAMES = {
     "alone": _on_plain_tensors,
     "entered": _entered,
     "ordinary": _without_override.issuperset,
+    "without": _without_override,
 }
 
 

@@ -38,10 +38,16 @@ def scratch(parts: tuple[tuple[int, np.dtype], ...]) -> list[np.ndarray]:
         if dtype not in views:
             views[dtype] = views[None].view(dtype)
         return [views[dtype][:count]]
+    total = 0
+    for count, dtype in parts:  # this runs at every launch
+        total += count * dtype.itemsize
+    if total < 1 << 15:
+        try:
+            return [np.empty(*part) for part in parts]
+        except MemoryError:
+            return [empty(*part) for part in parts]
     sizes = [-(-count * dtype.itemsize // 64) * 64 for count, dtype in parts]
     total = sum(sizes)
-    if total < 1 << 15:
-        return [empty(*part) for part in parts]
     memory, offsets = _memory(total)[None], list(itertools.accumulate(sizes))
     return [
         memory[end - size : end - size + count * dtype.itemsize].view(dtype)

@@ -160,19 +160,17 @@ class RNNBase(Module):
             return self._unpacked(input, hx)
         if isinstance(input, PackedSequence):
             return self._packed(input, hx)
-        if input.ndim not in (2, 3):
-            raise ValueError(f"{self._get_name()}: Expected input to be 2D or 3D, got {input.ndim}D instead")
-        batched = input.ndim == 3
+        if (ndim := input.ndim) not in (2, 3):
+            raise ValueError(f"{self._get_name()}: Expected input to be 2D or 3D, got {ndim}D instead")
+        batched = ndim == 3
         x = input.unsqueeze(1) if not batched else input.transpose(0, 1) if self.batch_first else input
-        if x.shape[-1] != self.input_size:
-            raise RuntimeError(
-                f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {x.shape[-1]}"
-            )
-        steps, batch = x.shape[:2]
+        steps, batch, size = x.shape
+        if size != self.input_size:
+            raise RuntimeError(f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {size}")
         if not steps:
             raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
         states = self._initial(hx, batch, x, batched)
-        result, last = self._layers(f.reshape(x, (steps * batch, x.shape[-1])), [batch] * steps, states)
+        result, last = self._layers(f.reshape(x, (steps * batch, size)), [batch] * steps, states)
         result = f.reshape(result, (steps, batch, result.shape[-1]))
         result = result.squeeze(1) if not batched else result.transpose(0, 1) if self.batch_first else result
         return result, self._last(last if batched else [state.squeeze(1) for state in last])
@@ -227,9 +225,7 @@ class RNNBase(Module):
         count = self.num_layers * (2 if self.bidirectional else 1)
         sizes = [self.proj_size or self.hidden_size, *([self.hidden_size] if self.mode == "LSTM" else [])]
         if hx is None:
-            zeros_by_size = {
-                size: [zeros((batch, size), dtype=x.dtype, device=x.device)] * count for size in set(sizes)
-            }
+            zeros_by_size = {size: [self._zeros(batch, size, x)] * count for size in set(sizes)}
             return [zeros_by_size[size] for size in sizes]
         initial = list(hx) if self.mode == "LSTM" else [hx]
         for name, state, size in zip(("hx", "cx") if self.mode == "LSTM" else ("hidden",), initial, sizes):
@@ -245,6 +241,10 @@ class RNNBase(Module):
                     f"{wanted}, got {list(state.shape)}"
                 )
         return initial if batched else [state.unsqueeze(1) for state in initial]
+
+    def _zeros(self, batch: int, size: int, x: Tensor) -> Tensor:
+        """A first state (N, size) for inputs like x."""
+        return zeros((batch, size), dtype=x.dtype, device=x.device)
 
     def _layers(
         self, x: Tensor, sizes: list[int] | Unpacked, states: list[Tensor | list[Tensor]]
@@ -282,8 +282,7 @@ class RNNBase(Module):
         self._check_dtype(x)
         steps, batch = x.shape[:2]
         if states is None:
-            zero = zeros((batch, self.hidden_size), dtype=x.dtype, device=x.device)
-            states = [[zero] * len(suffixes)] * (2 if self.mode == "LSTM" else 1)
+            states = [[self._zeros(batch, self.hidden_size, x)] * len(suffixes)] * (2 if self.mode == "LSTM" else 1)
         rows, sizes = f.reshape(x, (steps * batch, x.shape[-1])), [batch] * steps
         parts = [
             self._run(rows, sizes, tuple([state[k] for state in states]), suffix, reverse=suffix.endswith("_reverse"))

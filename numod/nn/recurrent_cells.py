@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from ..core import Tensor, empty, functions as f, zeros
@@ -16,9 +17,11 @@ from .settings import unusual
 State = tuple[Tensor, ...]  # a cell's state: (h,), or (h, c) of an LSTM
 
 
-def step_cell(mode: str, gates: Tensor, state: State, weight: Tensor, bias: Tensor | None) -> State:
+def step_cell(
+    mode: str, gates: Tensor, state: State, weight: Tensor, bias: Tensor | None, linear: Callable = F.linear
+) -> State:
     """The next state, from the input's part of the gates (N, gates), the state, its weight (gates, H) and its bias."""
-    inner = F.linear(state[0], weight, bias)
+    inner = linear(state[0], weight, bias)
     # under autocast products have a narrower dtype than states
     if inner.dtype is not state[0].dtype or gates.dtype is not inner.dtype:
         gates, inner = gates.to(state[0].dtype), inner.to(state[0].dtype)
@@ -33,6 +36,7 @@ class RNNCellBase(Module):
     """One step of a recurrent layer, with parameters `weight_ih` (gates, in), `weight_hh` (gates, H) and biases."""
 
     mode = ""
+    _linear = staticmethod(F.linear)
 
     def __init__(
         self, input_size: int, hidden_size: int, bias: bool, num_chunks: int, device: Any = None, dtype: Any = None
@@ -71,12 +75,17 @@ class RNNCellBase(Module):
         if x.shape[1] != self.input_size:
             raise RuntimeError(f"input has inconsistent input_size: got {x.shape[1]} expected {self.input_size}")
         if states is None:
-            states = (zeros((x.shape[0], self.hidden_size), dtype=x.dtype, device=x.device),) * count
+            states = (self._zeros(x.shape[0], self.hidden_size, x),) * count
         else:
             states = tuple(state if state.ndim == 2 else state.unsqueeze(0) for state in states)
             self._check_states(states, x.shape[0])
-        result = step_cell(self.mode, F.linear(x, self.weight_ih, self.bias_ih), states, self.weight_hh, self.bias_hh)
+        gates = self._linear(x, self.weight_ih, self.bias_ih)
+        result = step_cell(self.mode, gates, states, self.weight_hh, self.bias_hh, self._linear)
         return result if input.ndim == 2 else tuple(component.squeeze(0) for component in result)
+
+    def _zeros(self, batch: int, size: int, x: Tensor) -> Tensor:
+        """A first state (N, size) for inputs like x."""
+        return zeros((batch, size), dtype=x.dtype, device=x.device)
 
     def _check_states(self, states: State, batch: int) -> None:
         for k, state in enumerate(states):

@@ -468,3 +468,18 @@ def test_calls_are_seen_as_in_pytorch() -> None:
             )
         messages.append(results)
     assert messages[0] == messages[1]
+
+
+def test_functions_that_are_properties_too_take_their_argument_by_name():
+    class Log(TorchFunctionMode):
+        def __torch_function__(self, func: Callable, types: tuple, args: tuple = (), kwargs: dict | None = None) -> Any:
+            seen.append(func)
+            return func(*args, **(kwargs or {}))
+
+    seen: list[Callable] = []
+    z = numod.tensor([1 + 2j])
+    with Log():  # installs the trampolines, which stay
+        assert z.shape == (1,)
+    assert seen[0] == numod.Tensor.shape.__get__
+    assert numod.real(input=z).item() == z.real.item() == 1
+    assert numod.imag(input=z).item() == z.imag.item() == 2

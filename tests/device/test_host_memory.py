@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import numod
-from numod.device import host_memory
+from numod.device import cpu, host_memory
 from numod.device.host_memory import MIN_POOLED_BYTES, Pool, rounded
 
 pytestmark = pytest.mark.skipif(host_memory.pool is None, reason="no private mappings on this system")
@@ -211,3 +211,16 @@ def test_a_forked_child_writes_to_a_copy() -> None:
         os._exit(0 if (numod.ones(COUNT) * 2.0).sum().item() == 2.0 * COUNT else 1)
     assert os.waitpid(child, 0)[1] == 0 and tensor.sum().item() == COUNT
     assert not tensor.is_shared() and tensor.share_memory_().is_shared()
+
+
+def test_small_scratch_memory_is_found_after_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    failures, empty = iter([MemoryError("none left")]), np.empty
+
+    def failing_once(*size: object) -> np.ndarray:
+        for failure in failures:
+            raise failure
+        return empty(*size)
+
+    monkeypatch.setattr(np, "empty", failing_once)
+    first, second = cpu.scratch(((5, FLOAT), (7, np.dtype(np.int8))))
+    assert first.size == 5 and first.dtype == FLOAT and second.size == 7

@@ -35,6 +35,7 @@ from .products import (
     quantized_linear,
     runs_layer,
     uses_integers,
+    zero_state,
 )
 from .schemes import (
     per_channel_affine,
@@ -67,5 +68,5 @@ __all__ = [
     "q_per_channel_axis", "q_per_channel_scales", "q_per_channel_zero_points", "q_scale", "q_zero_point", "qscheme",
     "quantize_per_channel", "quantize_per_tensor", "quantize_per_tensor_dynamic", "quantized_linear",
     "range_parameters", "records_float_layers", "runs_layer", "static_convolution", "static_transposed_convolution",
-    "uses_integers",
+    "uses_integers", "zero_state",
 ]  # fmt: skip

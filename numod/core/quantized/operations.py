@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from math import prod
 from typing import Any
 
@@ -61,15 +62,9 @@ _ASKING = """size stride dim ndimension numel nelement is_contiguous element_siz
 
 def call(func: Callable, path: str, args: tuple, kwargs: dict) -> Any:
     """The result of a public function of which an argument is a quantized tensor."""
-    name = path.rpartition(".")[2]
-    if name in ("__get__", "__set__", "__delete__"):
-        name = f"{name}.{path.split('.')[-2]}"
-    short = name[:-1] if name.endswith("_") and not name.endswith("__") else name
-    rule = _RULES.get(name) or _RULES.get(short)
-    if rule is None:
-        rule = _ask if name.startswith(("__get__", "__set__")) else lambda *_: refuse(name)
+    name, short, rule = _rule_of(path)
     args, kwargs = _in_order(func, args, kwargs) if kwargs else (args, kwargs)
-    if any(isinstance(value, QuantizedTensor) for value in kwargs.values()):
+    if kwargs and any(isinstance(value, QuantizedTensor) for value in kwargs.values()):
         refuse(f"{name}.{next(iter(kwargs))}")
     if short is not name and short in _RESHAPING:
         return _become(args[0], rule(func, short, (args[0].detach(), *args[1:]), kwargs))
@@ -77,6 +72,19 @@ def call(func: Callable, path: str, args: tuple, kwargs: dict) -> Any:
     if short is not name and name not in _RULES:
         return _write(args[0], result)
     return result
+
+
+@cache
+def _rule_of(path: str) -> tuple[str, str, Callable]:
+    """(the name in the table, the same without an underscore of functions in place, the rule) of a public function."""
+    name = path.rpartition(".")[2]
+    if name in ("__get__", "__set__", "__delete__"):
+        name = f"{name}.{path.split('.')[-2]}"
+    short = name[:-1] if name.endswith("_") and not name.endswith("__") else name
+    rule = _RULES.get(name) or _RULES.get(short)
+    if rule is None:
+        rule = _ask if name.startswith(("__get__", "__set__")) else lambda *_: refuse(name)
+    return name, short, rule
 
 
 def _in_order(func: Callable, args: tuple, kwargs: dict) -> tuple[tuple, dict]:

@@ -15,9 +15,10 @@ from ...ops.matmul import int8_linear
 from ...ops.matmul.int8 import byte_product
 from ...ops.op import Op, Packing
 from ...ops.sequence import int8_layer
+from ...ops.view import slice_
 from ..apply import apply
 from ..derived import data_of, derived
-from ..listeners import listeners
+from ..listeners import lies_dense, listeners
 from ..tensor import Tensor
 from .schemes import per_tensor_affine
 from .tensor import QuantizedTensor, Quantizer, wrap_integers
@@ -103,7 +104,7 @@ def _row(bias: Tensor | None, like: Tensor) -> Tensor:
     """A bias as a contiguous row of the shape and dtype of another, or zeros. Raises RuntimeError for other shapes."""
     if bias is None:
         return like.new_zeros(like.shape[0])
-    if bias._layout is like._layout and not bias.requires_grad:
+    if bias._layout is like._layout and not (listeners and bias.requires_grad):  # these ops record no gradients
         return bias
     bias = _plain(bias).to(like.dtype)
     return (bias if bias.shape == like.shape else bias.expand(like.shape)).contiguous()
@@ -112,6 +113,11 @@ def _row(bias: Tensor | None, like: Tensor) -> Tensor:
 def _plain(tensor: Tensor) -> Tensor:
     """A tensor without its history."""
     return tensor.detach() if tensor.requires_grad else tensor
+
+
+def _dense(tensor: Tensor) -> Tensor:
+    """A tensor as `contiguous` returns it, without a call for one that is contiguous."""
+    return tensor if lies_dense(tensor) else tensor.contiguous()
 
 
 def parts_of(weight: QuantizedTensor) -> WeightParts:
@@ -196,15 +202,15 @@ def rounded_by_own_range(x: Tensor, reduce_range: bool = True) -> Tensor:
 
 def dynamic_linear(x: Tensor, weight: QuantizedTensor, bias: Tensor | None = None, reduce_range: bool = True) -> Tensor:
     """x @ weight.T + bias in float32, (…, in) -> (…, out): x is quantized with the scale of its own range."""
-    x_layout = x._layout  # of what is needed of it, properties would take a twentieth of a small layer's time
-    is_empty = 0 in weight._layout.shape or not x.numel()
+    is_empty = 0 in weight._layout.shape or not x._layout.size
     if is_empty or not (weight._quantizer.dtype is dtypes.qint8 and weight._quantizer.is_symmetric):
         values = x.matmul(weight.dequantize().t())
         return values if bias is None else values + bias
     parts, last = parts_of(weight), 127 if reduce_range else 255
-    matrix = _plain(x)
-    matrix = (matrix if x_layout.ndim == 2 else matrix.reshape(-1, x.shape[-1])).contiguous()
-    if x_layout.device.type == "cpu" and x_layout.dtype is dtypes.float32:
+    shape, matrix = x._layout.shape, _plain(x)
+    matrix = _dense(matrix if len(shape) == 2 else matrix.reshape(-1, shape[-1]))
+    columns = weight._layout.shape[0]
+    if matrix._layout.device.type == "cpu" and matrix._layout.dtype is dtypes.float32:
         inputs = parts.column_scale, parts.shift(bias)
         result = apply_packed(int8_linear.dynamic_linear, matrix, parts.matrix, inputs, (last,))
     else:
@@ -212,7 +218,7 @@ def dynamic_linear(x: Tensor, weight: QuantizedTensor, bias: Tensor | None = Non
         total = apply(byte_product, (integers, parts.matrix.t()))
         shift = 0.0 if bias is None else bias
         result = apply(rows.dequantize_product, (total, parts.sums, zero, scale, parts.scale, shift))
-    return result if x_layout.ndim == 2 else result.reshape(*x.shape[:-1], weight._layout.shape[0])
+    return result if len(shape) == 2 else result.reshape(*shape[:-1], columns)
 
 
 def dynamic_rows_linear(x: Tensor, integers: Tensor, weight_scale: Tensor, bias: Tensor | None) -> Tensor:
@@ -232,18 +238,32 @@ def dynamic_rows_linear(x: Tensor, integers: Tensor, weight_scale: Tensor, bias:
 
 def runs_layer(x: Tensor, start: tuple, weight: Tensor) -> bool:
     """Whether `dynamic_layer` takes inputs and states like these and this recurrent weight."""
-    is_plain = x._layout.device.type == "cpu" and isinstance(weight, QuantizedTensor)
-    is_plain = is_plain and all([tensor._layout.dtype is dtypes.float32 for tensor in (x, *start)])
+    if not isinstance(weight, QuantizedTensor) or x._layout.device.type != "cpu":
+        return False
+    is_plain = all([tensor._layout.dtype is dtypes.float32 for tensor in (x, *start)])
     return is_plain and weight._quantizer.dtype is dtypes.qint8 and weight._quantizer.is_symmetric
 
 
 def dynamic_layer(
     mode: str, gates: Tensor, weight: QuantizedTensor, bias: Tensor | None, start: tuple, reverse: bool
-) -> tuple[Tensor, ...]:
-    """All states (steps * N, H) of an LSTM or GRU layer in one direction: h, and c of an LSTM.
+) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
+    """All states (steps * N, H) of an LSTM or GRU layer in one direction, and views of the last ones (N, H).
 
-    `gates` (steps * N, gates) is the input's part of the gates. The states are quantized at each step.
+    States are h, and c of an LSTM. `gates` (steps * N, gates) is the input's part of the gates. The states are
+    quantized at each step.
     """
     op, parts = int8_layer.dynamic_lstm if mode == "LSTM" else int8_layer.dynamic_gru, parts_of(weight)
-    others = parts.column_scale, parts.shift(bias), *[_plain(state).contiguous() for state in start]
-    return apply_packed(op, gates.contiguous(), parts.matrix, others, (127, reverse))
+    start = map(_plain, start) if listeners else start  # the op records no gradients
+    others = parts.column_scale, parts.shift(bias), *[_dense(state) for state in start]
+    states = apply_packed(op, _dense(gates), parts.matrix, others, (127, reverse))
+    (rows, _), (batch, _) = gates._layout.shape, others[2]._layout.shape
+    if rows == batch:
+        return states, states
+    bounds = 0, 0 if reverse else rows - batch, batch, 1
+    return states, tuple([apply(slice_, (state,), bounds) for state in states])
+
+
+def zero_state(weight: QuantizedTensor, batch: int, size: int) -> Tensor:
+    """Zeros (N, H) as the first state for a recurrent weight, made once for each N. Nothing may write to them."""
+    scale = parts_of(weight).column_scale
+    return derived(scale, ("zeros", batch, size), lambda: scale.new_zeros((batch, size)))

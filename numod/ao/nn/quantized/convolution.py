@@ -29,6 +29,7 @@ from ....nn.convolution import (
     ConvTranspose3d as _ConvTranspose3d,
 )
 from ....nn.module import Module
+from ....nn.registry import fields_of
 from ....nn.settings import unusual
 from ..intrinsic import _FusedModule
 from .base import QuantizedOutput, expect_quantized, observed, quantize_weight, weight_observer
@@ -65,7 +66,7 @@ class _QuantizedConv(QuantizedOutput):
         self._packed_params = w, b
 
     def _weight_bias(self) -> tuple[Tensor, Tensor | None]:
-        return self.__dict__["_packed_params"]
+        return fields_of(self)["_packed_params"]
 
     def weight(self) -> Tensor:
         """The quantized weight."""

@@ -9,6 +9,7 @@ from ....core import Tensor, zeros
 from ....core.quantized import QuantizedTensor, quantize_per_tensor, quantized_linear
 from ....nn import functional as F
 from ....nn.module import Module
+from ....nn.registry import fields_of
 from ..intrinsic import _FusedModule
 from .base import QuantizedOutput, expect_quantized, observed, quantize_weight, refuse_float_weight, weight_observer
 from .packed_params import PackedParams, PackedParamsOfLayer
@@ -32,7 +33,7 @@ class LinearPackedParams(Module):
         self._packed_params = weight, bias
 
     def _weight_bias(self) -> tuple[Tensor, Tensor | None]:
-        return self.__dict__["_packed_params"]
+        return fields_of(self)["_packed_params"]  # `__dict__` builds a view
 
     def forward(self, x: Tensor) -> Tensor:
         return x

@@ -7,7 +7,14 @@ from typing import Any
 from ..... import dtypes, nn
 from .....core import Tensor
 from .....core.listeners import listeners
-from .....core.quantized import QuantizedTensor, dynamic_layer, dynamic_linear, quantize_per_tensor, runs_layer
+from .....core.quantized import (
+    QuantizedTensor,
+    dynamic_layer,
+    dynamic_linear,
+    quantize_per_tensor,
+    runs_layer,
+    zero_state,
+)
 from .....nn import functional as F
 from .....nn.module import Module
 from .....nn.recurrent import run_by_step
@@ -64,7 +71,7 @@ class Linear(_PackedLinear):
 
     def forward(self, x: Tensor) -> Tensor:
         weight, bias = self._packed_params._weight_bias()
-        expect_floats(x, weight.shape[1], self)
+        expect_floats(x, weight._layout.shape[1], self)
         if isinstance(weight, QuantizedTensor):
             result = dynamic_linear(x, weight, bias)
         else:
@@ -104,6 +111,8 @@ class _Recurrent:
     """Mixed into recurrent layers and cells: their weights are quantized (or of float16), so that each product
     `F.linear` in them is a dynamic one.
     """
+
+    _recurrent_weight = "weight_hh"
 
     def __init__(self, *args: Any, dtype: dtypes.dtype = dtypes.qint8, **kwargs: Any) -> None:
         if dtype not in (dtypes.qint8, dtypes.float16):
@@ -146,12 +155,21 @@ class _Recurrent:
                 self._buffers[name] = expect_quantized(state_dict[prefix + name], prefix + name)
         super()._load_from_state_dict(state_dict, prefix, *others)
 
+    def _zeros(self, batch: int, size: int, x: Tensor) -> Tensor:
+        weight = getattr(self, self._recurrent_weight)
+        is_remembered = batch <= _KERNEL_BATCH and not listeners and runs_layer(x, (), weight)
+        if not is_remembered or weight._layout.device is not x._layout.device:
+            return super()._zeros(batch, size, x)
+        return zero_state(weight, batch, size)
+
     def _check_dtype(self, x: Tensor) -> None:
         if x.dtype is not dtypes.float32:
             raise ValueError(f"RNN input dtype ({x.dtype}) does not match weight dtype (numod.float32). Convert input")
 
 
 class _Layer(_Recurrent):
+    _recurrent_weight = "weight_hh_l0"
+
     @staticmethod
     def _stored(weight: Tensor) -> Tensor:
         return weight
@@ -160,14 +178,13 @@ class _Layer(_Recurrent):
         weights, batch = self._weights(suffix), sizes[0]
         weight = weights["weight_hh"]
         has_kernel = self.mode in ("LSTM", "GRU") and not self.proj_size and runs_layer(x, start, weight)
-        has_kernel = has_kernel and batch > 0 and min(sizes) == batch == start[0].shape[0]
+        has_kernel = has_kernel and batch > 0 and min(sizes) == batch == start[0]._layout.shape[0]
         # a recorded program has the kernel for every batch, so that this size can be dynamic
         if not has_kernel or (batch > _KERNEL_BATCH and not listeners):
             return run_by_step(self.mode, x, sizes, start, weights, reverse)
         gates = dynamic_linear(x, weights["weight_ih"], weights.get("bias_ih"))
-        states = dynamic_layer(self.mode, gates, weight, weights.get("bias_hh"), start, reverse)
-        end = slice(0, batch) if reverse else slice(-batch, None)
-        return states[0], tuple(state[end] for state in states)
+        states, last = dynamic_layer(self.mode, gates, weight, weights.get("bias_hh"), start, reverse)
+        return states[0], last
 
     def _takes(self, sequence: Any) -> bool:
         return False
@@ -179,6 +196,14 @@ class _Layer(_Recurrent):
         return {name: weight.float() if weight.dtype is dtypes.float16 else weight for name, weight in weights.items()}
 
 
+class _Cell(_Recurrent):
+    @staticmethod
+    def _linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        """`F.linear`, which finds its rule for a quantized weight at each call."""
+        product = dynamic_linear if isinstance(weight, QuantizedTensor) and type(x) is Tensor else F.linear
+        return product(x, weight, bias)
+
+
 class LSTM(_Layer, nn.LSTM):
     """LSTM with quantized weights."""
 
@@ -187,13 +212,13 @@ class GRU(_Layer, nn.GRU):
     """GRU with quantized weights."""
 
 
-class LSTMCell(_Recurrent, nn.LSTMCell):
+class LSTMCell(_Cell, nn.LSTMCell):
     """LSTMCell with quantized weights."""
 
 
-class GRUCell(_Recurrent, nn.GRUCell):
+class GRUCell(_Cell, nn.GRUCell):
     """GRUCell with quantized weights."""
 
 
-class RNNCell(_Recurrent, nn.RNNCell):
+class RNNCell(_Cell, nn.RNNCell):
     """RNNCell with quantized weights."""
