@@ -204,17 +204,19 @@ def winograd(name: str, x: Layout, out: Layout, sizes: tuple) -> tuple:
     source, work = specialized(winograd_convolution, **constants), out.size * channels * 9 // 32
     run = bind.launcher(x.device, name, source, signature, dtypes.float32, work)
     high, wide = -(-height // 4), -(-width // 4)
-    blocks = -(-images * high * wide // _TILES) * (filters // byte_winograd.panel())
-
-    def workers() -> int:
-        return min(threads.get_num_threads(), blocks)
+    tasks = -(-images * high * wide // _TILES) * (filters // byte_winograd.panel())
+    sums_size = byte_winograd.POINTS * (_TILES * byte_winograd.panel() + 16)
 
     def parts() -> tuple:
+        workers = min(threads.get_num_threads(), tasks)
         counts = (
             images * (4 * high + 2) * (4 * wide + 2) * channels,
-            byte_winograd.POINTS * (workers() * _TILES * channels + 32),
-            workers() * byte_winograd.POINTS * (_TILES * byte_winograd.panel() + 16), filters, filters,
+            byte_winograd.POINTS * (workers * _TILES * channels + 32), workers * sums_size, filters, filters,
         )  # fmt: skip
         return tuple((count, np.dtype(kind)) for count, kind in zip(counts, scratch))
 
-    return lambda *arrays: run(*arrays, *sizes, workers()), parts
+    def launch(*arrays: object) -> None:
+        workers = arrays[-3].size // sums_size  # another thread may have set the number of threads since
+        run(*arrays, *sizes, workers)
+
+    return launch, parts

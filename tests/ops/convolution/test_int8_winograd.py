@@ -108,6 +108,31 @@ def test_shapes_for_which_it_is_chosen():
         for_all_sizes.reset(token)
 
 
+@pytest.mark.parametrize("dilation", [(1, 1), (1, 2)])  # Winograd's method, and patches
+def test_memory_is_for_as_many_workers_as_run(monkeypatch, dilation):
+    """Another thread may set the number of threads between the two."""
+    (x, weight, *others), (*geometry, _, _, _, zero, low, high) = example("several blocks", "uint8")
+    fill = 77  # of no other test: a plan keeps the function that allocates
+    tensors, attributes = tuple(map(numod.from_numpy, (x, weight))), (*geometry, dilation, 1, fill, zero, low, high)
+    backend, before, memories, guard = tensors[0]._layout.device.backend, numod.get_num_threads(), [], 1 << 18
+
+    def scratch(parts):
+        sizes = [count * dtype.itemsize for count, dtype in parts]
+        memories[:] = [np.full(size + guard, 165, "uint8") for size in sizes]
+        numod.set_num_threads(2)
+        return [memory[:size].view(dtype) for memory, size, (_, dtype) in zip(memories, sizes, parts)]
+
+    packing = int8.byte_convolution.prepack(tuple(tensor._layout for tensor in tensors), attributes)
+    packed = apply(packing.op, tensors[1:], packing.attributes)
+    monkeypatch.setattr(backend, "scratch", scratch)
+    try:
+        numod.set_num_threads(1)
+        apply(packing.product, (*tensors, *map(numod.from_numpy, others), packed), attributes)
+    finally:
+        numod.set_num_threads(before)
+    assert memories and all((memory[-guard:] == 165).all() for memory in memories)
+
+
 @pytest.mark.parametrize(
     "kind, pixels, channels, filters, is_faster",
     [
