@@ -48,8 +48,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             json.dump(report, file, indent=1)
     if options.plot:
         table.plot(report, options.plot)
-    if "PyTorch" in present and any(re.search(instructions.ROWS, row.name) for row in rows):
-        instructions.measure_with_amx(arguments, instructions.flags(), os.environ)
+    if "PyTorch" in present:
+        instructions.measure_with_amx(arguments, [row.name for row in rows], instructions.flags(), os.environ)
     return 0
 
 

@@ -41,10 +41,14 @@ def note(flags: Collection[str], environment: Mapping[str, str]) -> str:
     return f"\nThis processor has AMX, which numod does not use. {use} ({VARIABLE}={value})."
 
 
-def measure_with_amx(arguments: Sequence[str], flags: Collection[str], environment: Mapping[str, str]) -> None:
-    """Where PyTorch was held to VNNI, print the rows of bytes with AMX as well, from another process."""
-    if "amx_int8" in flags and environment.get(VARIABLE) == WITHOUT_AMX:
-        command = [sys.executable, "-m", "perf", *_without_files(arguments), "--rows", ROWS, "--peers", "PyTorch"]
+def measure_with_amx(
+    arguments: Sequence[str], rows: Sequence[str], flags: Collection[str], environment: Mapping[str, str]
+) -> None:
+    """Where PyTorch was held to VNNI, print those of these rows that are of bytes with AMX, from another process."""
+    names = "|".join(re.escape(name) for name in rows if re.search(ROWS, name))
+    if names and "amx_int8" in flags and environment.get(VARIABLE) == WITHOUT_AMX:
+        choice = "--rows", f"^({names})$", "--peers", "PyTorch"
+        command = [sys.executable, "-m", "perf", *_without_files(arguments), *choice]
         print(flush=True)
         subprocess.run(command, env={**os.environ, **environment, VARIABLE: ALL}, check=True)
 

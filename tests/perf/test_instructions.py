@@ -1,5 +1,6 @@
 """What PyTorch may use in the table of speeds on a processor with AMX."""
 
+import re
 import subprocess
 
 import pytest
@@ -26,12 +27,15 @@ def test_rows_of_bytes_are_measured_with_amx_too(monkeypatch):
     commands = []
     monkeypatch.setattr(subprocess, "run", lambda command, env, check: commands.append((command[3:], env)))
     environment = instructions.limit(AMX, {})
-    instructions.measure_with_amx(["--rows", "1 M", "--quick", "--json=a.json"], AMX, environment)
+    rows = ["add, 1 M", "int8 linear", "int8 linear, 1 row", "quantized (64)"]
+    instructions.measure_with_amx(["--rows", "1", "--quick", "--json=a.json"], rows, AMX, environment)
     ((arguments, variables),) = commands
-    assert arguments == ["--quick", "--rows", instructions.ROWS, "--peers", "PyTorch"]
+    assert arguments[:2] == ["--quick", "--rows"] and arguments[3:] == ["--peers", "PyTorch"]
+    assert [name for name in (*rows, "int8 linear, all") if re.search(arguments[2], name)] == rows[1:]
     assert variables["ONEDNN_MAX_CPU_ISA"] == "ALL"
-    instructions.measure_with_amx([], {"avx512_vnni"}, environment)
-    instructions.measure_with_amx([], AMX, variables)  # with AMX already
+    instructions.measure_with_amx([], rows, {"avx512_vnni"}, environment)
+    instructions.measure_with_amx([], rows, AMX, variables)  # with AMX already
+    instructions.measure_with_amx([], rows[:1], AMX, environment)  # no row of bytes
     assert len(commands) == 1
 
 

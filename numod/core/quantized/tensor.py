@@ -127,16 +127,28 @@ class QuantizedTensor(Tensor):
 
     def rows_of_table(self, indices: Tensor) -> Tensor:
         """The values of rows at a vector of indices, in float32. The rows have scales and zero points of their own."""
-        quantizer, (count, *sizes) = self._quantizer, self._layout.shape
+        quantizer, (count, *sizes), name = self._quantizer, self._layout.shape, "quantized embedding"
+        vectors = quantizer.scale, quantizer.zero_point
+        if not quantizer.scheme.is_per_channel or quantizer.axis or any([v._layout.shape != (count,) for v in vectors]):
+            raise RuntimeError(
+                f"{name}: expected a table with scales and zero points of its {count} rows, got those of the scheme "
+                f"{quantizer.scheme}, axis {quantizer.axis}, {getattr(vectors[0], 'shape', '')}; quantize the table by "
+                "quantize_per_channel with axis 0"
+            )
+        if indices._layout.dtype not in (dtypes.int32, dtypes.int64):
+            raise RuntimeError(
+                f"{name}: Expect 32 or 64 bit indices, but found {indices.dtype.short} instead; convert with .long()"
+            )
         table, bits = self._rows_of_bytes()
-        indices = check_bounds("index_select()", indices, count, 0)
-        numbers = [contiguous(numbers.float()) for numbers in (quantizer.scale, quantizer.zero_point)]
+        indices = check_bounds(name, indices, count, 0, error=RuntimeError)
+        numbers = [contiguous(numbers.float()) for numbers in vectors]
         values = apply(dequantized_rows, (contiguous(table), *numbers, indices), (bits,))
         return values if len(sizes) == 1 else values.reshape(-1, *sizes)
 
     def _rows_of_bytes(self) -> tuple[Tensor, int]:
         """(the integers as a matrix of bytes, a row of this tensor in each; the bits of an integer)."""
-        return self._integers.reshape(self._layout.shape[0], -1), 8
+        rows, *sizes = self._layout.shape
+        return self._integers.reshape(rows, prod(sizes)), 8
 
     def int_repr(self) -> Tensor:
         """A copy of the integers; of less than 8 bits, of the bytes that hold them."""

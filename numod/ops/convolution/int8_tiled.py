@@ -183,11 +183,12 @@ def tiled(name: str, x: Layout, out: Layout, sizes: tuple, weight: Layout, packs
     run_patches = bind.launcher(x.device, f"{name}_patches", source, signature, dtypes.float32, work)
     run = min(-(-pixels // shape.rows), max(1, _CACHE // (words * 4 * shape.rows))) * shape.rows
 
-    def workers() -> int:
-        return min(threads.get_num_threads(), -(-pixels // run))
-
     def parts() -> tuple:
-        line = workers() * taps_x * depth, np.dtype(x.dtype.name)
-        return (workers() * run * words, word), line, *added_and_scales
+        workers = min(threads.get_num_threads(), -(-pixels // run))
+        return (workers * run * words, word), (workers * taps_x * depth, np.dtype(x.dtype.name)), *added_and_scales
 
-    return lambda *arrays: run_patches(*arrays, *sizes, run, workers()), parts
+    def launch_patches(*arrays: object) -> None:
+        workers = arrays[-3].size // (taps_x * depth)  # another thread may have set the number of threads since
+        run_patches(*arrays, *sizes, run, workers)
+
+    return launch_patches, parts

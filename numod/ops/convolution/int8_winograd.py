@@ -2,10 +2,13 @@
 
 `kernel.registers.byte_winograd` has the method. A tile of 4 x 4 outputs takes a quarter of the products, of numbers
 twice as wide. The transformed filters are eight times as large as the filters, so this is for early layers, whose
-images are large and whose filters are few. Measured beside direct sums: 0.6 to 0.8 with VNNI, 0.3 to 0.4 with AVX2.
+images are large and whose filters are few. Measured beside direct sums: 0.6 to 0.8 with VNNI, 0.3 to 0.4 with AVX2; of
+small images and few channels 0.9, or more, which `_is_faster` leaves to direct sums.
 """
 
 from __future__ import annotations
+
+from math import prod
 
 import numpy as np
 
@@ -28,9 +31,8 @@ from ..op import Op, Plan
 from .int8_tiled import set_ends
 
 _TILES = 16  # of a block, whose products are computed at a time: they stay in the second-level cache
-_FEWEST_TILES = {byte_tiles.VNNI: 16}  # with fewer, reading the transformed filters takes the time; else 4
 _MOST_WEIGHTS = 1 << 16  # channels * filters: 5 MB of transformed filters, which stay in the shared cache
-_MOST_BEYOND = 1.4  # outputs of whole tiles / outputs
+_MOST_BEYOND, _MOST_BEYOND_OF_FEW = 1.4, 1.2  # outputs of whole tiles / outputs; of few channels, with VNNI
 
 
 @scalar
@@ -168,16 +170,26 @@ def uses_winograd(x: Layout, weight: Layout, attributes: tuple) -> bool:
     filters, *taps, channels = weight.shape
     if (*taps, *stride, *dilation, groups) != (3, 3, 1, 1, 1, 1, 1) or for_all_sizes.get():
         return False
-    images, (height, width) = x.shape[0], (size + 2 * pad - 2 for size, pad in zip(x.shape[1:3], padding))
-    tiles = images * -(-height // 4) * -(-width // 4)
+    pixels = x.shape[0], *(size + 2 * pad - 2 for size, pad in zip(x.shape[1:3], padding))
     return (
         byte_winograd.runs()
         and channels % host().lanes(2) == filters % byte_winograd.panel() == 0
         and channels <= byte_winograd.MOST_CHANNELS
         and channels * filters <= _MOST_WEIGHTS
-        and tiles >= _FEWEST_TILES.get(byte_tiles.products(), 4)
-        and 16 * tiles <= _MOST_BEYOND * images * height * width
+        and _is_faster(pixels, channels, filters)
     )
+
+
+def _is_faster(pixels: tuple[int, int, int], channels: int, filters: int) -> bool:
+    """Whether this takes less time than direct sums, which take twice as long without VNNI.
+
+    Transforms take the time of few channels, and reading the transformed filters that of few tiles.
+    """
+    tiles, count = pixels[0] * -(-pixels[1] // 4) * -(-pixels[2] // 4), prod(pixels)
+    if byte_tiles.products() != byte_tiles.VNNI:
+        return tiles >= 4 and count * channels * filters >= 1 << 17 and 16 * tiles <= _MOST_BEYOND * count
+    beyond = _MOST_BEYOND if channels >= 96 else _MOST_BEYOND_OF_FEW
+    return tiles >= 16 and count * channels * filters >= 1 << 20 and 16 * tiles <= beyond * count
 
 
 def winograd(name: str, x: Layout, out: Layout, sizes: tuple) -> tuple:
@@ -192,17 +204,19 @@ def winograd(name: str, x: Layout, out: Layout, sizes: tuple) -> tuple:
     source, work = specialized(winograd_convolution, **constants), out.size * channels * 9 // 32
     run = bind.launcher(x.device, name, source, signature, dtypes.float32, work)
     high, wide = -(-height // 4), -(-width // 4)
-    blocks = -(-images * high * wide // _TILES) * (filters // byte_winograd.panel())
-
-    def workers() -> int:
-        return min(threads.get_num_threads(), blocks)
+    tasks = -(-images * high * wide // _TILES) * (filters // byte_winograd.panel())
+    sums_size = byte_winograd.POINTS * (_TILES * byte_winograd.panel() + 16)
 
     def parts() -> tuple:
+        workers = min(threads.get_num_threads(), tasks)
         counts = (
             images * (4 * high + 2) * (4 * wide + 2) * channels,
-            byte_winograd.POINTS * (workers() * _TILES * channels + 32),
-            workers() * byte_winograd.POINTS * (_TILES * byte_winograd.panel() + 16), filters, filters,
+            byte_winograd.POINTS * (workers * _TILES * channels + 32), workers * sums_size, filters, filters,
         )  # fmt: skip
         return tuple((count, np.dtype(kind)) for count, kind in zip(counts, scratch))
 
-    return lambda *arrays: run(*arrays, *sizes, workers()), parts
+    def launch(*arrays: object) -> None:
+        workers = arrays[-3].size // sums_size  # another thread may have set the number of threads since
+        run(*arrays, *sizes, workers)
+
+    return launch, parts

@@ -12,10 +12,10 @@ import numod
 from numod.core.apply import apply
 from numod.device import target
 from numod.kernel.any_size import for_all_sizes
-from numod.kernel.registers import byte_winograd
+from numod.kernel.registers import byte_tiles, byte_winograd
 from numod.kernel.registers.primitives import byte_winograd as plain
 from numod.kernel.registers.vectors import host
-from numod.ops.convolution import int8
+from numod.ops.convolution import int8, int8_winograd
 from numod.ops.convolution.int8_winograd import pack_byte_winograd, transformed_tap
 
 pytestmark = pytest.mark.skipif(not byte_winograd.runs(), reason="for processors with AVX2 or AVX-512")
@@ -106,6 +106,46 @@ def test_shapes_for_which_it_is_chosen():
         assert chosen((1, 32, 32, 64), 64).product is int8.packed_byte_convolution
     finally:
         for_all_sizes.reset(token)
+
+
+@pytest.mark.parametrize("dilation", [(1, 1), (1, 2)])  # Winograd's method, and patches
+def test_memory_is_for_as_many_workers_as_run(monkeypatch, dilation):
+    """Another thread may set the number of threads between the two."""
+    (x, weight, *others), (*geometry, _, _, _, zero, low, high) = example("several blocks", "uint8")
+    fill = 77  # of no other test: a plan keeps the function that allocates
+    tensors, attributes = tuple(map(numod.from_numpy, (x, weight))), (*geometry, dilation, 1, fill, zero, low, high)
+    backend, before, memories, guard = tensors[0]._layout.device.backend, numod.get_num_threads(), [], 1 << 18
+
+    def scratch(parts):
+        sizes = [count * dtype.itemsize for count, dtype in parts]
+        memories[:] = [np.full(size + guard, 165, "uint8") for size in sizes]
+        numod.set_num_threads(2)
+        return [memory[:size].view(dtype) for memory, size, (_, dtype) in zip(memories, sizes, parts)]
+
+    packing = int8.byte_convolution.prepack(tuple(tensor._layout for tensor in tensors), attributes)
+    packed = apply(packing.op, tensors[1:], packing.attributes)
+    monkeypatch.setattr(backend, "scratch", scratch)
+    try:
+        numod.set_num_threads(1)
+        apply(packing.product, (*tensors, *map(numod.from_numpy, others), packed), attributes)
+    finally:
+        numod.set_num_threads(before)
+    assert memories and all((memory[-guard:] == 165).all() for memory in memories)
+
+
+@pytest.mark.parametrize(
+    "kind, pixels, channels, filters, is_faster",
+    [
+        ("vnni", (1, 24, 24), 32, 64, True), ("vnni", (1, 20, 20), 32, 64, False), ("vnni", (1, 12, 12), 64, 512, False),
+        ("vnni", (1, 14, 14), 128, 128, True), ("vnni", (1, 14, 14), 64, 256, False), ("vnni", (0, 9, 9), 64, 64, False),
+        ("pairs", (1, 24, 24), 16, 16, True), ("pairs", (1, 16, 16), 16, 16, False), ("pairs", (1, 8, 8), 16, 128, True),
+        ("pairs", (1, 8, 8), 32, 32, False), ("pairs", (1, 4, 8), 128, 128, False), ("pairs", (1, 9, 9), 64, 64, False),
+    ],
+)  # fmt: skip
+def test_small_images_and_few_channels_have_direct_sums(monkeypatch, kind, pixels, channels, filters, is_faster):
+    """Where Winograd's method took 1.0 to 1.6 times as long."""
+    monkeypatch.setattr(byte_tiles, "products", lambda: kind)
+    assert int8_winograd._is_faster(pixels, channels, filters) is is_faster
 
 
 def test_the_functions_in_plain_python():

@@ -42,7 +42,30 @@ def test_lookups_are_the_dequantized_rows(dtype, columns):
         assert (layer(index) == weight.dequantize()[index.long()]).all()
     compiled = torch.compile(layer)
     assert (compiled(torch.tensor([4, 1])) == weight.dequantize()[[4, 1]]).all()
-    with pytest.raises(IndexError, match="out of bounds"):
-        layer(torch.tensor([8]))
-    with pytest.raises(IndexError, match="out of bounds"):
-        layer(torch.tensor([-1]))
+    for outside in (8, -1):
+        with pytest.raises(RuntimeError, match=f"quantized embedding: index {outside} is out of bounds"):
+            layer(torch.tensor([outside]))
+    with pytest.raises(RuntimeError, match="found Short instead"):
+        layer(torch.tensor([1], dtype=torch.int16))
+
+
+@pytest.mark.on_cuda(gpu=False, simulator=False)
+def test_tables_whose_rows_have_no_scales():
+    """The kernel would read beyond the scales."""
+    values, ones, zeros = torch.zeros(8, 4), torch.ones(4), torch.zeros(4)
+    for weight in (
+        torch.quantize_per_channel(values, ones, zeros, 1, torch.quint8),
+        torch.quantize_per_channel(values, ones, zeros, 1, torch.quint4x2),
+        torch.quantize_per_tensor(values, 0.5, 0, torch.quint8),
+        torch._make_per_channel_quantized_tensor(values.to(torch.uint8), ones, zeros, 0),
+    ):
+        with pytest.raises(RuntimeError, match="scales and zero points of its 8 rows"):
+            torch.nn.quantized.Embedding(8, 4, _weight=weight)(torch.tensor([7]))
+
+
+@pytest.mark.on_cuda(gpu=False, simulator=False)
+def test_a_table_without_rows():
+    layer = torch.nn.quantized.Embedding(0, 4)
+    assert layer(torch.zeros(0, dtype=torch.int64)).shape == (0, 4)
+    with pytest.raises(RuntimeError, match="out of bounds"):
+        layer(torch.tensor([0]))
