@@ -86,7 +86,7 @@ def _processors() -> int:
 
 
 class Queue:
-    """Tasks for background threads, one per processor except the caller's. `finish` runs the remaining ones.
+    """Tasks for background threads, one per processor except the caller's. `finish` waits for them.
 
     A task is called with a code generator; `finish` calls the function that it returns. Queues that are `ahead` share
     their threads, which do the tasks that are waited for first: the caller goes on with other kernels before it calls
@@ -97,7 +97,7 @@ class Queue:
         self.waiting = _ahead if ahead else (deque(), deque(), deque())
         self.pending: list[Callable[[object], Callable]] = []  # tasks that have not ended
         self.done: list[Callable] = []
-        self.errors: list[Exception] = []
+        self.errors: dict[Callable, Exception] = {}  # of tasks
         self.ended = threading.Event()  # set when a task ends
         self.threads: list[threading.Thread] = _ahead_threads if ahead else []
         self.spent = phases.current()  # the time of the kernel that is built
@@ -145,19 +145,18 @@ class Queue:
             self.waiting[_WAITED_FOR].append((self, task))
 
     def finish(self, task: Callable[[object], Callable] | None = None) -> None:
-        """Run the remaining tasks, or the given one, and wait for them. Raises the first error of a task, once.
+        """Wait for all tasks, or the given one. Raises the first error of those, once.
 
-        The main thread leaves its part to another thread: it could not act on a signal while LLVM works.
+        Where there is room, threads run all of them. A caller that ran tasks could not act on a signal meanwhile, and
+        would go on with a task of another kernel when its own has ended.
         """
-        apart = self.has_room and threading.current_thread() is threading.main_thread()
         for wanted in (*self.pending,) if task is None else (task,):
             self.hasten(wanted)
         with phases.Span("wait", "for LLVM in background threads"):
             while self._is_pending(task):
                 self.ended.clear()
-                if apart:
-                    self._start(self.most + 1)
-                if not apart or not self.threads:
+                self._start(self.most + 1 if self.has_room else 0)
+                if not self.threads:
                     _work(self.waiting, lambda: self._is_pending(task))
                 if self._is_pending(task):
                     self.ended.wait(_POLL)
@@ -167,7 +166,7 @@ class Queue:
                     thread.join()
         while self.done:
             self.done.pop(0)()
-        errors, self.errors = self.errors, []
+        errors = [self.errors.pop(failed) for failed in [*self.errors] if task in (None, failed)]
         if errors:
             raise errors[0]
 
@@ -182,7 +181,7 @@ class Queue:
             _thread_state.working = True
             self.done.append(task(generator()))
         except Exception as error:
-            self.errors.append(error)
+            self.errors[task] = error
         finally:
             _thread_state.working = False
             with suppress(ValueError):  # abandoned

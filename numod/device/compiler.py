@@ -13,11 +13,11 @@ import builtins
 import dis
 import functools
 import gc
+import sys
 import threading
 import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from importlib.util import find_spec
 
 from . import code_library, front_end, phases, replacements, signals, target
 from .phases import Span
@@ -39,32 +39,36 @@ def prepare() -> None:
     def refresh() -> None:
         from numba.core.registry import cpu_target
 
-        with _leaving_scipy():
-            cpu_target.typing_context.refresh()
-            cpu_target.target_context.refresh()
+        _leave_scipy()
+        cpu_target.typing_context.refresh()
+        cpu_target.target_context.refresh()
 
     with Span("import", "start Numba's compiler"), target.making_lasting_objects():
         target.in_thread(refresh)
         phases.watch_passes()
 
 
-@contextmanager
-def _leaving_scipy() -> Iterator[None]:
-    """Context in which Numba does not import SciPy to see whether it is there, which takes as long as its own start.
-
-    A function of the user's that needs BLAS imports it.
-    """
+def _leave_scipy() -> None:
+    """Keep Numba from importing SciPy to see whether it has BLAS, which takes as long as Numba's own start."""
     from numba.np import linalg
 
-    def ensure_blas() -> None:
-        if find_spec("scipy") is None:
-            raise ImportError("scipy is not installed")
-
-    usual, linalg.ensure_blas = linalg.ensure_blas, ensure_blas
+    if "numba.np.arraymath" in sys.modules:  # the module that looks, as it is imported
+        return
+    usual, linalg.ensure_blas = linalg.ensure_blas, lambda: None
     try:
-        yield
+        from numba.np import arraymath
     finally:
         linalg.ensure_blas = usual
+    arraymath.ensure_blas, arraymath._HAVE_BLAS = usual, _Blas()
+
+
+class _Blas:
+    """Numba's value for whether SciPy has BLAS, which is found when a function of the user's needs it."""
+
+    def __bool__(self) -> bool:
+        from numba.np import arraymath
+
+        return arraymath._check_blas()
 
 
 def device_function(

@@ -24,6 +24,7 @@ _FILES = activation, convolution, embedding, linear, normalization, pooling
 # these draw random numbers, or may warn
 _LEFT_OUT = {
     "RReLU", "FractionalMaxPool2d", "FractionalMaxPool3d", "Softmax", "LogSoftmax", "Softmin", "EmbeddingBag",
+    "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d",
 }  # fmt: skip
 _FORWARD = {layer: layer.forward for file in _FILES for layer in (getattr(file, name) for name in file.__all__)
             if layer.__name__ not in _LEFT_OUT}  # fmt: skip

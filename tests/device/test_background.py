@@ -132,6 +132,54 @@ def test_errors_of_tasks_reach_the_caller_after_all_are_done(monkeypatch: pytest
     assert done == [1]
 
 
+def test_an_error_is_that_of_the_task_that_is_waited_for(nothing_waits: None) -> None:
+    """A kernel waits for a function that it shares with another, whose own task failed."""
+    taken: list[str] = []
+
+    def wrong(generator: object) -> Callable:
+        raise RuntimeError("no machine code")
+
+    def right(generator: object) -> Callable:
+        return lambda: taken.append("right")
+
+    queue = queue_of([wrong, right])
+    queue.hasten(wrong)
+    queue.finish(right)
+    assert taken == ["right"]
+    with pytest.raises(RuntimeError, match="no machine code"):
+        queue.finish(wrong)
+    queue.finish()  # an error is raised once
+
+
+def test_a_thread_that_waits_runs_no_task_of_another_kernel(nothing_waits: None) -> None:
+    """Its time would be that of two kernels, and it would wait for the longer task."""
+    by: list[threading.Thread] = []
+
+    def task(generator: object) -> Callable:
+        by.append(threading.current_thread())
+        return lambda: None
+
+    other, first = queue_of([task]), queue_of([task])
+    other.hasten(other.pending[0])  # a wait that a signal ended
+    waiting = threading.Thread(target=first.finish)
+    waiting.start()
+    waiting.join()
+    other.finish()
+    assert len(by) == 2 and waiting not in by
+
+
+@pytest.mark.parametrize("has_room", [False, True])
+def test_a_wait_ends_where_the_threads_have_ended(nothing_waits: None, has_room: bool) -> None:
+    ended = threading.Thread(target=lambda: None)
+    ended.start()
+    ended.join()
+    queue = queue_of([lambda generator: lambda: None])
+    queue.threads.append(ended)
+    queue.has_room = has_room
+    queue.finish()
+    assert queue.pending == []
+
+
 def test_kernels_are_the_same_where_no_thread_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NUMOD_CACHE_DIR", "")
     usual, asked = built(1), []

@@ -132,6 +132,36 @@ def test_scipy_is_imported_only_for_users_functions_that_need_its_blas() -> None
     assert finished.returncode == 0, finished.stderr
 
 
+NEEDS_NO_BLAS = """
+import importlib.abc, sys
+import numpy as np
+from numba import njit
+import numod
+
+class Broken(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.startswith("scipy.linalg"):
+            raise ImportError("built for another NumPy")
+
+sys.meta_path.insert(0, Broken())
+numod.ones(2) + 1
+x = np.arange(3.0)
+assert (njit(lambda x: np.convolve(x, x))(x) == np.convolve(x, x)).all()
+try:
+    njit(lambda x: np.dot(x, x))(x)
+except ImportError as error:
+    assert "scipy" in str(error)
+else:
+    raise AssertionError
+"""
+
+
+def test_users_functions_that_can_do_without_blas_do_so_where_scipy_is_broken() -> None:
+    environment = {**os.environ, "NUMOD_CACHE_DIR": ""}
+    finished = subprocess.run([sys.executable, "-c", NEEDS_NO_BLAS], env=environment, capture_output=True, text=True)
+    assert finished.returncode == 0, finished.stderr
+
+
 def test_kernels_and_their_parts_share_helpers() -> None:
     text = "@device_function\ndef of_both(x):\n    return x + 1\n"
     loop = (

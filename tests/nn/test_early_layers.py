@@ -140,6 +140,22 @@ def test_overrides_are_told_of_no_layer_that_did_not_run(asked: list[str]) -> No
     assert names.count("linear") == 1
 
 
+@pytest.mark.filterwarnings("always")
+def test_layers_in_another_order_than_that_of_their_calls_warn_of_nothing(
+    asked: list[str], recwarn: pytest.WarningsRecorder
+) -> None:
+    class Other(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.norm, self.second = nn.Conv2d(2, 3, 1), nn.InstanceNorm2d(4), nn.Conv2d(3, 4, 1)
+
+        def forward(self, x: numod.Tensor) -> numod.Tensor:
+            return self.norm(self.second(self.first(x)))
+
+    Other()(numod.randn(1, 2, 5, 5))
+    assert not recwarn.list
+
+
 def test_the_layers_of_a_module_are_begun_once(asked: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     ran = []
     plain = early_layers._result
