@@ -261,8 +261,7 @@ class _Converted(_Runner):
         name = call.sources.get(number)
         factors = self.model._buffers.get(f"{call.name}_equalization_scale_0") if number == 0 else None
         if factors is not None:
-            value = floats_of(value)
-            value = value * factors.reshape(1, -1, *[1] * (value.ndim - 2))
+            value = floats_of(value) * factors
         if name is None or isinstance(value, QuantizedTensor):
             return value
         return self.once(value, name, lambda value: self.model.quantizer(name).quantize(value))
