@@ -46,7 +46,7 @@ def add_equalization(model: GraphModule, mapping: Any) -> None:
         name, observer = f"{call.name}_equalization_process_0", config.input_activation()
         observer.columns.ch_axis = -1 if _is_linear(model, call) else 1
         model.add_module(name, observer)
-        model.add_logger(call, name, 0)
+        model.add_input_logger(call, name, 0)
         model._equalized = {**model._equalized, call.name: (name, config.weight)}
 
 
