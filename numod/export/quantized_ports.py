@@ -17,7 +17,7 @@ Scales = Mapping[str, tuple[float, int]]
 
 
 def integers_of(tensors: list[Tensor], scales: Scales, names: list[str]) -> list[Tensor]:
-    """The inputs with integers in place of quantized tensors. Raises RuntimeError for one of another scale."""
+    """The inputs with integers in place of quantized tensors. Raises RuntimeError for those of unrecorded scales."""
     return [
         _integers(tensor, scales.get(f"input{k}"), names[k]) if isinstance(tensor, QuantizedTensor) else tensor
         for k, tensor in enumerate(tensors)
@@ -25,16 +25,21 @@ def integers_of(tensors: list[Tensor], scales: Scales, names: list[str]) -> list
 
 
 def _integers(tensor: QuantizedTensor, recorded: tuple[float, int] | None, name: str) -> Tensor:
-    quantizer = tensor._quantizer
-    has_one = type(quantizer.scale) is float and type(quantizer.zero_point) is int
-    if recorded is not None and has_one:
-        scale, zero_point = recorded
-        if quantizer.zero_point != zero_point or not math.isclose(quantizer.scale, scale, rel_tol=1e-6):
-            raise RuntimeError(
-                f"{name} was recorded with scale {scale} and zero point {zero_point}, got {quantizer.scale} and "
-                f"{quantizer.zero_point}: quantize it with the recorded ones, or capture the module again"
-            )
-    return tensor._integers
+    if recorded is None:
+        raise RuntimeError(
+            f"{name} was recorded without a scale of the whole tensor, got a quantized tensor: pass its integers or "
+            f"floats, as recorded ({name}.int_repr() or {name}.dequantize()), or capture the module again"
+        )
+    quantizer, (scale, zero_point) = tensor._quantizer, recorded
+    came = "scales of channels"
+    if not quantizer.scheme.is_per_channel:
+        came = f"{quantizer.scale} and {quantizer.zero_point}"
+        if quantizer.zero_point == zero_point and math.isclose(quantizer.scale, scale, rel_tol=1e-6):
+            return tensor._integers
+    raise RuntimeError(
+        f"{name} was recorded with scale {scale} and zero point {zero_point}, got {came}: quantize it with the "
+        "recorded ones, or capture the module again"
+    )
 
 
 def with_scales(result: Any, inputs: list[Tensor], scales: Scales) -> Any:

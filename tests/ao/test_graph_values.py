@@ -277,3 +277,25 @@ def test_qconfigs_of_layers():
     assert not hasattr(convert_fx(prepared).get_submodule("1"), "qconfig")
     assert hasattr(convert_fx(prepared, _remove_qconfig=False).get_submodule("1"), "qconfig")
     assert not hasattr(model[0], "qconfig")
+
+
+RETURNED = {
+    "a layer before a ReLU": lambda self, x: (lambda y: (y, F.relu(y)))(self.a(x)),
+    "a layer before a ReLU module": lambda self, x: (lambda y: {"before": y, "after": nn.ReLU()(y)})(self.a(x)),
+    "a sum before a ReLU": lambda self, x: (lambda y: [y, y.relu()])(x + self.a(x)),
+    "a product before a ReLU": lambda self, x: (lambda y: (y, y.relu()))(F.linear(x, self.b.weight)),
+}
+
+
+@pytest.mark.parametrize("code", RETURNED.values(), ids=list(RETURNED))
+@pytest.mark.parametrize("is_qat", [False, True], ids=["static", "in training"])
+def test_what_is_returned_stays_as_it_was_before_the_relu(code, is_qat):
+    model, x = Code(code).eval(), numod.linspace(-1, 3, 32).reshape(8, 4)
+    prepare = prepare_qat_fx if is_qat else prepare_fx
+    mapping = get_default_qat_qconfig_mapping() if is_qat else get_default_qconfig_mapping()
+    prepared = prepare(model.train(is_qat), mapping, (x,))
+    prepared(x)
+    results = [model.eval()(x), convert_fx(prepared.eval())(x)]
+    for expected, result in zip(*(list(r.values()) if isinstance(r, dict) else r for r in results)):
+        assert (result - expected).abs().max() <= 6 * expected.abs().max() / 127
+    assert str(prepared.graph).rpartition("\n")[2].strip().startswith("return %")

@@ -2,6 +2,7 @@
 
 import copy
 import importlib
+import itertools
 
 import pytest
 
@@ -126,6 +127,20 @@ def test_outliers_of_a_channel():
     text, figures = result.generate_model_report(False)["outlier_detector"]
     assert figures["0"]["outliers_detected"] == [True, False] and "channel 0, we found outliers" in text
     assert figures["0"]["outlier_detection_percentile_ratios"][0] == 50
+
+
+def test_detectors_share_an_observer_that_suits_all():
+    model, x = nn.Sequential(nn.ReLU(), nn.Linear(2, 2)).eval(), numod.linspace(0.1, 2, 40).reshape(20, 2)
+    prepared = quantize_fx.prepare_fx(model, get_default_qconfig_mapping("onednn"), (x,))
+    outliers, ranges = detectors.OutlierDetector(1.5, 0.5), detectors.InputWeightEqualizationDetector(0.5)
+    for order in itertools.permutations((outliers, detectors.DynamicStaticDetector(), ranges)):
+        result = ModelReport(copy.deepcopy(prepared), dict.fromkeys(order))
+        result.prepare_detailed_calibration()(x)
+        figures = result.generate_model_report(True)["outlier_detector"][1]["1"]
+        assert figures["outliers_detected"] == [True, True]  # of the median, not of a larger quantile
+    result = ModelReport(prepared, {outliers, detectors.InputWeightEqualizationDetector(0.5, ch_axis=0)})
+    with pytest.raises(ValueError, match="expected the same ch_axis"):
+        result.prepare_detailed_calibration()
 
 
 def test_inputs_without_channels():

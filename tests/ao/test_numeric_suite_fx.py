@@ -9,7 +9,13 @@ import pytest
 import numod
 from numod.ao.ns import _numeric_suite_fx as ns
 from numod.ao.ns.fx.utils import compute_sqnr
-from numod.ao.quantization import get_default_qat_qconfig_mapping, get_default_qconfig_mapping, quantize_fx
+from numod.ao.quantization import (
+    QConfigMapping,
+    get_default_qat_qconfig_mapping,
+    get_default_qconfig_mapping,
+    quantize_fx,
+)
+from numod.ao.quantization.fx._equalize import default_equalization_qconfig
 
 
 def network(lib):
@@ -139,11 +145,36 @@ def test_integers_as_the_shadow_of_floats():
     assert all(by_type["node_output"]["float"][0]["sqnr"][0] > 20 for by_type in results.values())
 
 
+def test_a_reference_model_as_the_shadow():
+    x = numod.randn(8, 1, 8, 8)
+    prepared, quantized = models(numod, x)
+    noting = ns.add_shadow_loggers("reference", quantize_fx.convert_to_reference_fx(prepared), "int8", quantized)
+    assert numod.equal(noting(x), quantized(x))
+    results = ns.extract_shadow_logger_info(noting, ns.OutputLogger, "int8")
+    ns.extend_logger_results_with_comparison(results, "reference", "int8", compute_sqnr, "sqnr")
+    assert all(by_type["node_output"]["int8"][0]["sqnr"][0] > 30 for by_type in results.values())
+
+
+def test_loggers_leave_the_observers_of_equalization():
+    x, model = numod.randn(16, 8) * numod.logspace(-2, 1, 8), numod.nn.Sequential(numod.nn.Linear(8, 4)).eval()
+    mapping, config = get_default_qconfig_mapping("onednn"), {"": default_equalization_qconfig}
+    prepared = quantize_fx.prepare_fx(model, mapping, (x,), _equalization_config=config)
+    recorded = quantize_fx.prepare_fx(model, QConfigMapping(), (x,))
+    for noting in ns.add_loggers("a", *ns.add_loggers("a", prepared, "b", recorded)[:1], "b", recorded):
+        noting(x)
+        assert [len(child.stats) for child in noting.modules() if isinstance(child, ns.OutputLogger)] == [1]
+        prepared = noting if noting._equalized else prepared
+    equalized = quantize_fx.convert_fx(prepared)
+    assert "0_equalization_scale_0" in equalized.state_dict()
+    with pytest.raises(ValueError, match="equalized model"):
+        ns.add_shadow_loggers("float", recorded, "int8", equalized)
+
+
 def test_a_float_model_beside_the_quantized_one():
     """Without a QConfig it is recorded, and not observed."""
     x = numod.randn(8, 1, 8, 8)
     model = network(numod).eval()
-    recorded = quantize_fx.prepare_fx(model, numod.ao.quantization.QConfigMapping(), (x,))
+    recorded = quantize_fx.prepare_fx(model, QConfigMapping(), (x,))
     assert not any(name.startswith("activation_post_process") for name, _ in recorded.named_modules())
     prepared = quantize_fx.prepare_fx(model, get_default_qconfig_mapping("onednn"), (x,))
     prepared(x)

@@ -53,3 +53,17 @@ def test_another_scale_is_not_taken_for_the_recorded_one(layer):
     for module in (loaded(traced), torch.export.export(layer, (QUANTIZED,)).module()):
         with pytest.raises(RuntimeError, match="recorded with scale 0.05 and zero point 128, got 0.07"):
             module(other)
+
+
+def test_scales_of_channels_and_plain_inputs_are_not_taken_for_one_scale(layer):
+    channels = torch.quantize_per_channel(QUANTIZED.dequantize(), torch.ones(3), torch.zeros(3).int(), 1, torch.quint8)
+    with pytest.raises(RuntimeError, match="recorded with scale 0.05 and zero point 128, got scales of channels"):
+        torch.export.export(layer, (QUANTIZED,)).module()(channels)
+    for example in (channels, QUANTIZED.int_repr(), QUANTIZED.dequantize()):
+        traced = torch.jit.trace(lambda x: x.dequantize() if x.is_quantized else x + 1, (example,))
+        assert torch.equal(traced(QUANTIZED), QUANTIZED.dequantize())  # the original runs
+        with pytest.raises(RuntimeError, match="recorded without a scale.*x.int_repr"):
+            loaded(traced)(QUANTIZED)
+    assert torch.equal(
+        loaded(torch.jit.trace(torch.dequantize, (channels,)))(channels.int_repr()), channels.dequantize()
+    )

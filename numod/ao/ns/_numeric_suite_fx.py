@@ -138,11 +138,11 @@ def add_loggers(
     """
     pairs, models = list(_pairs(model_a, model_b)), (copy.deepcopy(model_a), copy.deepcopy(model_b))
     for number, (name, model) in enumerate(zip((name_a, name_b), models)):
-        calls, model._loggers, model._input_loggers = _calls(model), {}, {}
+        calls = _calls(model)
         for pair in pairs:
             call = calls[_layer(pair[number])]
-            _log(model, call, _logger(logger_cls, name, model, call), _inputs(logger_cls, name, model, call)
-                 if should_log_inputs else {})  # fmt: skip
+            inputs = _inputs(logger_cls, name, model, call) if should_log_inputs else {}
+            _log(model, call, _logger(logger_cls, name, model, call), inputs)
     return models
 
 
@@ -175,13 +175,13 @@ def add_shadow_loggers(
         >>> [entry[0]["values"][0].dtype for entry in results["_0"]["node_output"].values()]
         [numod.float32, numod.quint8]
     """
+    _refuse_equalized(model_a, model_b)
     names = [
         (_layer(call), _layer(other)) for call, other in _pairs(model_a, model_b) if can_shadow(model_a, call, other)
     ]
     result, shadow = copy.deepcopy(model_b), copy.deepcopy(model_a)
     result.add_module("shadow_model", shadow)
     calls, others = _calls(shadow), _calls(result)
-    result._loggers, result._input_loggers = {}, {}
     for name, other_name in names:
         call, other = calls[name], others[other_name]
         inputs = [_inputs(logger_cls, *pair) if should_log_inputs else {}
@@ -189,8 +189,16 @@ def add_shadow_loggers(
         _log(result, other, _logger(logger_cls, name_b, result, other), inputs[1])
         path = f"{other_name}_shadow_copy_0"
         result.add_module(path, ShadowCopy(shadow, call, inputs[0], _logger(logger_cls, name_a, shadow, call)))
-        result._input_loggers[other.name] += ((None, path),)
+        result.add_input_logger(other, path, None)
     return result
+
+
+def _refuse_equalized(*models: Module) -> None:
+    if any(isinstance(model, GraphModule) and model._is_converted and model._equalized for model in models):
+        raise ValueError(
+            "add_shadow_loggers: the layers of an equalized model take and return scaled values; "
+            "compare the models' results, or use models prepared without _equalization_config"
+        )
 
 
 def _logger(logger_cls: Callable, name: str, model: Module, call: Call) -> Module:
@@ -216,11 +224,11 @@ def _log(model: Module, call: Call, logger: Module, input_loggers: dict[int, Mod
     layer = _layer(call)
     path = f"{layer}_ns_logger_0"
     model.add_module(path, logger)
-    model._loggers[_end(call).name] = (path,)
-    paths = [(number, f"{layer}_ns_logger_inp_{number}") for number in input_loggers]
-    for number, path in paths:
-        model.add_module(path, input_loggers[number])
-    model._input_loggers[call.name] = tuple(paths)
+    model.add_logger(_end(call), path)
+    for number, input_logger in input_loggers.items():
+        path = f"{layer}_ns_logger_inp_{number}"
+        model.add_module(path, input_logger)
+        model.add_input_logger(call, path, number)
 
 
 def _end(call: Call) -> Call:

@@ -55,7 +55,8 @@ class ShadowCopy(Module):
             return getattr(model.get_submodule(path), name)
         if not model._is_converted or not call.is_quantized or number not in call.sources:
             return value
-        return _quantizer(model, call, number).quantize(value)
+        integers = _quantizer(model, call, number).quantize(value)
+        return floats_of(integers) if model._is_reference else integers
 
 
 def _quantizer(model: GraphModule, call: Call, number: int) -> Quantizer | None:

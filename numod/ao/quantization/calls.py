@@ -30,9 +30,12 @@ CONSTANT = "_tensor_constant"  # the target of tensors that are no inputs, param
 
 @dataclass(eq=False)
 class Call:
-    """One call, and what the graph mode does with it. An input of the model is a call with `op` "placeholder"."""
+    """One call, and what the graph mode does with it.
 
-    op: str  # PyTorch's: placeholder, get_attr, call_module, call_function
+    Inputs of the model are calls with `op` "placeholder". Its results are inputs of the last call, with `op` "output".
+    """
+
+    op: str  # PyTorch's: placeholder, get_attr, call_module, call_function, output
     target: str  # a module's path, a function's name, a parameter's name
     name: str
     scope: str = ""  # path of the module whose code makes the call
@@ -67,6 +70,8 @@ class Call:
         if self.op in ("placeholder", "get_attr"):
             return f"%{self.name} : [num_users={len(self.users)}] = {self.op}[target={self.target}]"
         arguments = ", ".join(f"%{call.name}" for call in self.inputs)
+        if self.op == "output":
+            return f"return {arguments}"
         return f"%{self.name} : [num_users={len(self.users)}] = {self.op}[target={self.target}](args = ({arguments}))"
 
 
@@ -322,6 +327,6 @@ def record(model: Module, example_inputs: tuple, opaque: Callable[[str, Module],
     random_state = get_rng_state()
     with no_grad(), recorder:
         result = model(*example_inputs)
-    map_tensors(result, recorder.read)
+    recorder.add("output", "output", "output", tensors_in(result))
     set_rng_state(random_state)
     return CallGraph(recorder.calls)

@@ -54,6 +54,8 @@ class DetectorQConfigInfo:
 class DetectorBase(ABC):
     """Base of detectors. A subclass writes a report on a prepared model, of what its observers have seen."""
 
+    _observer_settings: tuple[str, ...] = ()  # attributes that its observers of inputs depend on
+
     def __init__(self) -> None:
         self.detector_config_info = None
 

@@ -22,8 +22,8 @@ __all__ = [
 ]  # fmt: skip
 
 
-class _ColumnObserver(WithArguments, Module):
-    """Ranges of dimension 1."""
+class ColumnObserver(WithArguments, Module):
+    """Ranges of columns: dimension 1, of inputs of linear layers the last dimension."""
 
     _dtype = dtypes.quint8
     _schemes: tuple = PER_TENSOR
@@ -52,7 +52,7 @@ class _ColumnObserver(WithArguments, Module):
         return self.columns.min_val, self.columns.max_val
 
 
-class _InputEqualizationObserver(_ColumnObserver):
+class _InputEqualizationObserver(ColumnObserver):
     """Observes the range of each channel of a layer's input."""
 
     def get_input_minmax(self) -> tuple[Tensor, Tensor]:
@@ -60,7 +60,7 @@ class _InputEqualizationObserver(_ColumnObserver):
         return self._range()
 
 
-class _WeightEqualizationObserver(_ColumnObserver):
+class _WeightEqualizationObserver(ColumnObserver):
     """Observes the range of each column of a layer's weight: what an input channel is multiplied by."""
 
     _dtype = dtypes.qint8

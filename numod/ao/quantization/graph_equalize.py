@@ -9,8 +9,8 @@ from ...core import Tensor
 from ...nn.module import Module
 from ...nn.parameter import Parameter
 from ..nn.intrinsic import ConvReLU1d, ConvReLU2d, ConvReLU3d, LinearReLU
-from .calls import Call
-from .equalization import calculate_equalization_scale
+from .calls import CONSTANT, Call
+from .equalization import ColumnObserver, calculate_equalization_scale
 from .graph_module import GraphModule
 from .graph_patterns import WEIGHTED
 from .graph_prepare import has_own_weight, source_of
@@ -41,12 +41,28 @@ def add_equalization(model: GraphModule, mapping: Any) -> None:
     """Observe the channels of the inputs for which a mapping has an EqualizationQConfig."""
     for call in model.graph.matched:
         config = mapping.qconfig_of(call.path, call.key, call.scope, call.index)
-        if config is None or not _can_equalize(model, call) or len(source_of(call, 0)[0].users) > 1:
+        if not _has_observers(config) or not _can_equalize(model, call) or _is_shared(call):
             continue  # what several calls take cannot be scaled for one of them
-        name = f"{call.name}_equalization_process_0"
-        model.add_module(name, config.input_activation())
-        model.add_logger(call, name, 0)
+        name, observer = f"{call.name}_equalization_process_0", config.input_activation()
+        observer.columns.ch_axis = -1 if _is_linear(model, call) else 1
+        model.add_module(name, observer)
+        model.add_input_logger(call, name, 0)
         model._equalized = {**model._equalized, call.name: (name, config.weight)}
+
+
+def _has_observers(config: Any) -> bool:
+    """Whether a config has observers of input and weight: the default of an EqualizationQConfig is none."""
+    return config is not None and all(isinstance(make(), ColumnObserver) for make in config)
+
+
+def _is_shared(call: Call) -> bool:
+    """Whether something else takes a call's input, or what the skipped calls before it return."""
+    producer = call.inputs[0]
+    return len(producer.users) > 1 or (producer.is_skipped and _is_shared(producer))
+
+
+def _is_linear(model: GraphModule, call: Call) -> bool:
+    return call.key == "nn.functional.linear" or isinstance(_layer(model, call), nn.Linear)
 
 
 def equalize(model: GraphModule) -> None:
@@ -106,7 +122,8 @@ def _scale_input(model: GraphModule, call: Call, scale: Tensor) -> None:
         name = f"{call.name}_equalized_input"
         model.add_module(name, observer)
         call.sources[0] = call.input_observers[0] = name
-        model.register_buffer(f"{call.name}_equalization_scale_0", scale)
+        factors = scale if _is_linear(model, call) else scale.reshape(-1, *[1] * (_weight(model, call).ndim - 2))
+        model.register_buffer(f"{call.name}_equalization_scale_0", factors)
         return
     _change_weight(model, before, 0, scale)
     _change_bias(model, before, scale)
@@ -126,8 +143,15 @@ def _call_before(model: GraphModule, call: Call) -> Call | None:
     producer = source_of(call, 0)[0]
     if producer.qconfig is None and producer.inputs and producer.inputs[0].has_relu:
         producer = producer.inputs[0]
-    is_unbiased = producer.op == "call_module" or len(producer.inputs) < 3 or producer.inputs[2].op == "get_attr"
-    return producer if is_unbiased and producer.is_matched and _can_equalize(model, producer) else None
+    return producer if producer.is_matched and _can_equalize(model, producer) and _has_own_bias(producer) else None
+
+
+def _has_own_bias(call: Call) -> bool:
+    """Whether the bias of a call, if it has one, can be scaled: it is a parameter or buffer that nothing else takes."""
+    if call.op == "call_module" or len(call.inputs) < 3:
+        return True
+    bias = call.inputs[2]
+    return bias.op == "get_attr" and bias.target != CONSTANT and len(bias.users) == 1
 
 
 def _change_bias(model: GraphModule, call: Call, scale: Tensor) -> None:

@@ -39,7 +39,7 @@ class GraphModule(Module):
     _quantized_outputs: tuple[int, ...] = ()
     _is_reference = False  # converted to floats that are rounded
     # submodules that see what passes, by the name of the call: results; inputs, with the number of the tensor, or None
-    # for a Shadow, which takes all arguments
+    # for a ShadowCopy, which takes all arguments
     _loggers: dict[str, tuple[str, ...]] = {}
     _input_loggers: dict[str, tuple[tuple[int | None, str], ...]] = {}
     _equalized: dict[str, tuple[str, Callable]] = {}  # observer of an input and recipe of the weight's, by call
@@ -64,16 +64,19 @@ class GraphModule(Module):
         ]
         return type(result)._make(parts) if hasattr(result, "_make") else type(result)(parts)
 
-    def add_logger(self, call: Call, path: str, number: int | None) -> None:
-        """Let the submodule at a path see an input of a call, or its result if `number` is None."""
-        if number is None:
-            self._loggers = {**self._loggers, call.name: (path, *self._loggers.get(call.name, ()))}
-        else:
-            before = self._input_loggers.get(call.name, ())
-            self._input_loggers = {**self._input_loggers, call.name: (*before, (number, path))}
+    def add_logger(self, call: Call, path: str) -> None:
+        """Let the submodule at a path see the result of a call."""
+        self.remove_logger(path)
+        self._loggers = {**self._loggers, call.name: (path, *self._loggers.get(call.name, ()))}
+
+    def add_input_logger(self, call: Call, path: str, number: int | None) -> None:
+        """Let the submodule at a path see an input of a call, or take all arguments if `number` is None."""
+        self.remove_logger(path)
+        before = self._input_loggers.get(call.name, ())
+        self._input_loggers = {**self._input_loggers, call.name: (*before, (number, path))}
 
     def remove_logger(self, path: str) -> None:
-        """Undo `add_logger`."""
+        """Undo `add_logger` and `add_input_logger`."""
         self._loggers = {
             name: tuple(other for other in paths if other != path) for name, paths in self._loggers.items()
         }
@@ -261,8 +264,7 @@ class _Converted(_Runner):
         name = call.sources.get(number)
         factors = self.model._buffers.get(f"{call.name}_equalization_scale_0") if number == 0 else None
         if factors is not None:
-            value = floats_of(value)
-            value = value * factors.reshape(1, -1, *[1] * (value.ndim - 2))
+            value = floats_of(value) * factors
         if name is None or isinstance(value, QuantizedTensor):
             return value
         return self.once(value, name, lambda value: self.model.quantizer(name).quantize(value))

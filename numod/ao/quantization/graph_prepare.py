@@ -127,8 +127,10 @@ def _plan(
         if call.op != "placeholder":
             call.qconfig = mapping.qconfig_of(call.path, call.key, call.scope, call.index)
     for call in graph.matched:
-        if call.op == "call_module" and opaque(call.target, model.get_submodule(call.target)):
-            call.qconfig = None
+        if call.op == "call_module":
+            is_read = any(_is_of_layer(node, call) for node in graph.nodes)
+            if is_read or opaque(call.target, model.get_submodule(call.target)):
+                call.qconfig = None
         if (
             backend is not None
             and call.qconfig is not None
@@ -136,8 +138,9 @@ def _plan(
         ):
             call.qconfig = None
         is_known = not call.is_skipped and call.has_floats and (call.key in FUNCTIONS or call.key in MODULES)
-        call.is_quantized = is_known and is_static(call.qconfig) and has_own_weight(call)
-        call.is_dynamic = is_known and _is_dynamic(call) and has_own_weight(call)
+        is_known = is_known and has_own_weight(call) and not _has_weight_of_layer(call, graph)
+        call.is_quantized = is_known and is_static(call.qconfig)
+        call.is_dynamic = is_known and _is_dynamic(call)
     _leave_in_floats(graph)
     for call in graph.matched:
         _join_relu(call)
@@ -163,6 +166,17 @@ def _leave_in_floats(graph: CallGraph) -> None:
 def has_own_weight(call: Call) -> bool:
     """Whether the weight of a functional product is a parameter or buffer of the model."""
     return call.key not in WEIGHTED or (call.inputs[1].op == "get_attr" and call.inputs[1].target != CONSTANT)
+
+
+def _is_of_layer(node: Call, layer: Call) -> bool:
+    """Whether a node is the code's own access to a layer's parameter, as to that of a tied embedding."""
+    return node.op == "get_attr" and node.target.startswith(f"{layer.target}.")
+
+
+def _has_weight_of_layer(call: Call, graph: CallGraph) -> bool:
+    """Whether the weight of a functional product is also that of a layer, which keeps floats for it."""
+    layers = [other for other in graph.matched if other.op == "call_module"]
+    return call.key in WEIGHTED and any(_is_of_layer(call.inputs[1], layer) for layer in layers)
 
 
 def _join_relu(call: Call) -> None:

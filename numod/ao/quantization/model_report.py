@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
+from itertools import combinations
 from typing import Any
 
 from ...core import Tensor
@@ -73,7 +74,7 @@ class ModelReport:
                 "Already ran preparing detailed calibration. Run the report generation next after calibration."
             )
         points: dict[str, dict] = {}
-        for detector in self._desired_report_detectors:
+        for detector in self._by_settings():
             of_detector = detector.determine_observer_insert_points(self._model)
             points |= of_detector
             self._detector_name_to_observer_fqns[detector.get_detector_name()] = set(of_detector)
@@ -82,11 +83,22 @@ class ModelReport:
         self._prepared_flag = True
         return self._model
 
+    def _by_settings(self) -> list[DetectorBase]:
+        """The detectors, last the one whose observers suit all: they share an observer of each input."""
+        detectors = sorted(self._desired_report_detectors, key=lambda detector: len(detector._observer_settings))
+        for first, second in combinations(detectors, 2):
+            for name in set(first._observer_settings) & set(second._observer_settings):
+                _expect_equal(name, first, second)
+        return detectors
+
     def _insert(self, path: str, point: dict[str, Any]) -> None:
         parent, _, name = path.rpartition(".")
         self._model.get_submodule(parent).add_module(name, point[DETECTOR_OBS_TO_INSERT_KEY])
         call = point[DETECTOR_TARGET_NODE_KEY]
-        self._model.add_logger(call, path, None if point[DETECTOR_IS_POST_OBS_KEY] else 0)
+        if point[DETECTOR_IS_POST_OBS_KEY]:
+            self._model.add_logger(call, path)
+        else:
+            self._model.add_input_logger(call, path, 0)
 
     def _remove(self, path: str) -> None:
         parent, _, name = path.rpartition(".")
@@ -168,6 +180,16 @@ class ModelReport:
             info.is_equalization_recommended = info.is_equalization_recommended or other.is_equalization_recommended
 
         return self._mapping(self._combined(update), lambda info, layer: info.generate_equalization_qconfig())
+
+
+def _expect_equal(name: str, first: DetectorBase, second: DetectorBase) -> None:
+    """Raise ValueError for two detectors with different settings of a shared observer."""
+    values = getattr(first, name), getattr(second, name)
+    if values[0] != values[1]:
+        raise ValueError(
+            f"{first.get_detector_name()} and {second.get_detector_name()} share an observer of each input: expected "
+            f"the same {name}, got {values[0]} and {values[1]}; use a ModelReport for each of them"
+        )
 
 
 def _is_same(first: Any, second: Any) -> bool:

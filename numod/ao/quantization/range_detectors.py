@@ -42,6 +42,7 @@ class InputWeightEqualizationDetector(DetectorBase):
     WEIGHT_STR = "weight"
     INPUT_STR = "input"
     DEFAULT_RECOMMEND_INPUT_WEIGHT_CHANNEL_RATIO = 0.4
+    _observer_settings = ("ch_axis",)
 
     def __init__(self, ratio_threshold: float, ch_axis: int = 1) -> None:
         if not 0 < ratio_threshold < 1:
@@ -153,6 +154,7 @@ class OutlierDetector(DetectorBase):
     CHANNEL_AXIS_KEY = "outlier_detection_channel_axis"
     MAX_VALS_KEY = "input_activation_per_channel_max"
     CONSTANT_COUNTS_KEY = "constant_batch_counts"
+    _observer_settings = ("ch_axis", "reference_percentile")
 
     def __init__(
         self,
