@@ -66,7 +66,7 @@ class Surface:
 class Line:
     """A function of an integer value: `slope` times it before anything else. `values` are those for `totals`.
 
-    `count`: of a mean, the number of elements in the sum.
+    `count`: of a mean, the number of elements in the sum; `varies`: whether it depends on dynamic sizes.
     """
 
     source: Value
@@ -74,6 +74,7 @@ class Line:
     totals: np.ndarray
     values: Tensor
     count: int
+    varies: bool
 
 
 @dataclass(frozen=True)
@@ -92,10 +93,10 @@ def curve_of(source: Value, dtype: dtypes.dtype, ndim: int, op: Op, attributes: 
     return Curve(source, low, apply(op, (integers,), attributes))
 
 
-def line_of(source: Value, slope: float, low: int, high: int, count: int = 1) -> Line:
+def line_of(source: Value, slope: float, low: int, high: int, count: int = 1, varies: bool = False) -> Line:
     """The product of an integer value in [low, high] with a number."""
     totals = np.unique(np.linspace(low, high, min(_SAMPLES, high - low + 1)).astype(np.int64))
-    return Line(source, slope, totals, from_numpy((totals * slope).astype(np.float32)), count)
+    return Line(source, slope, totals, from_numpy((totals * slope).astype(np.float32)), count, varies)
 
 
 def mapped(form: Any, op: Op, inputs: Sequence, attributes: tuple) -> Any:

@@ -14,6 +14,7 @@ differs by more than 1.
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from functools import partial
 from math import prod
 from typing import Any
@@ -38,6 +39,7 @@ from ..ops.index.pad import pad
 from ..ops.matmul.compressed import CompressedByteLinear
 from ..ops.matmul.int8_linear import ByteLinear
 from ..ops.matmul.matmul import matmul
+from ..ops.op import Op
 from ..ops.pointwise import Pointwise
 from ..ops.reduce.reduction import mean, sum as sum_
 from ..ops.view import rows as views
@@ -48,6 +50,7 @@ _MOVING = t.row_major, cat, stack, pad, select_known  # ops that move elements, 
 # ops whose multipliers are float32, which integers read by their bits where there is no floating point
 _SCALED = ByteLinear, ByteConvolution, CompressedByteLinear, CompressedByteConvolution
 _BETWEEN = t.copy, t.sub, t.mul, *rows.to_integers.values()  # of which float inputs and results of bytes consist
+_WITH_FORMS = {op.name for op in (t.add, matmul, mean, sum_)}  # which have a form of integers in most networks
 _BITS = 31  # of a sum, without its sign
 permute = views["permute"]
 
@@ -58,17 +61,30 @@ def without_floats(exported: ExportedProgram) -> ExportedProgram:
     if dynamic is None:
         result.program = integer_program(exported.program)
         return result
-    transform = partial(integer_program, variable=dynamic.values_by_size())
+    largest = tuple([symbol.high or symbol.size for symbol in dynamic.symbols])
+    sizes = [dynamic.program(point) for point in (*dynamic.general_points(), largest)]
+    varying = dynamic.values_by_size(layouts=False)
+    transform = partial(integer_program, variable=dynamic.values_by_size(), varying=varying, sizes=sizes)
     result.dynamic = dynamic = dynamic.mapped(transform, dynamic.general_points())
     result.program = dynamic.program(tuple([symbol.size for symbol in dynamic.symbols]))
     return result
 
 
-def integer_program(program: Program, variable: set[Value] = frozenset()) -> Program:
-    """See `without_floats`. `variable`: values that are no constants."""
-    rewriter = _Rewriter(program, variable)
-    for step in program.steps:
-        rewriter.add(step)
+def integer_program(
+    program: Program,
+    variable: set[Value] = frozenset(),
+    varying: set[Value] = frozenset(),
+    sizes: Sequence[Program] = (),
+) -> Program:
+    """See `without_floats`.
+
+    `variable`: values that are no constants; `varying`: results of steps with numbers that depend on dynamic sizes;
+    `sizes`: the program for some sizes.
+    """
+    rewriter = _Rewriter(program, variable, varying, sizes or [program])
+    with np.errstate(over="ignore", invalid="ignore"):  # of extreme scales, whose sums are then Inexact
+        for step in program.steps:
+            rewriter.add(step)
     result = without_dead(rewriter.result)
     used = {value for step in result.steps for value in accessed_values(step)}.union(program_outputs(result))
     result.held = {value: tensor for value, tensor in result.held.items() if value in used or value in variable}
@@ -89,22 +105,33 @@ def floats(program: Program) -> list[str]:
 def _advice(program: Program, steps: list[Step]) -> str:
     """Which ops of a line have floats, and what to do instead."""
     names = [step.op.name for step in steps if step.op not in _BETWEEN and not step.op.is_view]
-    if names:
+    ends = [] if names else [text for text, is_there in _ends(program, {step.op for step in steps}) if is_there]
+    if ends:
+        return "; ".join(ends)
+    floats = f"{', '.join(dict.fromkeys(names or [step.op.name for step in steps]))}: computed in floats"
+    if {*names} and {*names} <= _WITH_FORMS:
         return (
-            f"{', '.join(dict.fromkeys(names))}: computed in floats; use a quantized layer that has a form of integers "
-            "(see the guide on quantization, Without floating point), or compute it outside"
+            f"{floats}, since its scale is far finer than those of its inputs, its sums need more than 32 bits, or a "
+            "mean over a dynamic size changes the scale; change that, or compute it outside"
         )
-    ends = [
-        text
-        for text, is_there in (
-            ("an input of floats is quantized; export the network without its QuantStub, with a quantized example, and "
-             "quantize inputs by NET_INPUT_SCALE", any(step.op in rows.to_integers.values() for step in steps)),
-            ("a result is made a float; export the network without its DeQuantStub, and read results by "
-             "NET_OUTPUT_SCALE", any(step.op is t.copy for step in steps)),
-        )
-        if is_there
+    return (
+        f"{floats}; use a quantized layer that has a form of integers (see the guide on quantization, Without floating "
+        "point), or compute it outside"
+    )
+
+
+def _ends(program: Program, ops: set[Op]) -> list[tuple[str, bool]]:
+    """What to do for floats at the ends of a program, and whether ops are there."""
+    takes, gives = [
+        any(program.layouts[value].dtype.kind in "fc" for value in values)
+        for values in (program.inputs, program_outputs(program))
+    ]
+    return [
+        ("an input of floats is quantized; export the network without its QuantStub, with a quantized example, and "
+         "quantize inputs by NET_INPUT_SCALE", takes and not ops.isdisjoint(rows.to_integers.values())),
+        ("a result is made a float; export the network without its DeQuantStub, and read results by "
+         "NET_OUTPUT_SCALE", gives and t.copy in ops),
     ]  # fmt: skip
-    return "; ".join(ends)
 
 
 class Inexact(Exception):
@@ -114,10 +141,11 @@ class Inexact(Exception):
 class _Rewriter:
     """Adds the steps of a program to `result`, with forms for its floats."""
 
-    def __init__(self, program: Program, variable: set[Value]) -> None:
+    def __init__(self, program: Program, variable: set[Value], varying: set[Value], sizes: Sequence[Program]) -> None:
         self.result = copied(program, [])
         self.layouts, self.effects = self.result.layouts, Effects(program)
         self.result.held = dict(program.held)
+        self.varying, self.sizes = varying, sizes
         self.forms: dict[Value, Any] = {}
         self.constants = {value: x for value, x in program.held.items() if value not in variable and self._fixed(value)}
         self.tables: dict[bytes, Value] = {}
@@ -148,6 +176,8 @@ class _Rewriter:
         op, (result,) = step.op, step.results
         values = [x for x in step.inputs if isinstance(x, Value)]
         if values and all(value in self.constants for value in values):
+            if result in self.varying:
+                return None
             if op.is_view or (isinstance(op, Pointwise) and self.layouts[result].size <= 1 << 16):
                 inputs = [self.constants.get(x, x) if isinstance(x, Value) else x for x in step.inputs]
                 self.constants[result] = apply(op, tuple(inputs), step.attributes)
@@ -163,7 +193,7 @@ class _Rewriter:
             return self._moved(step, forms)
         if not isinstance(op, Pointwise):
             return self._sum(step, forms) if all(isinstance(form, Curve) for form in forms) else None
-        return self._pointwise(step)
+        return None if result in self.varying else self._pointwise(step)
 
     def _pointwise(self, step: Step) -> Any:
         inputs = [self.forms.get(x, self.constants.get(x)) if isinstance(x, Value) else x for x in step.inputs]
@@ -215,24 +245,32 @@ class _Rewriter:
     def _sum(self, step: Step, curves: list[Curve]) -> Line | None:
         """The form of sums and means over dimensions, and of products of matrices."""
         if step.op is matmul and len(curves) == 2:
-            shape = self.layouts[step.inputs[0]].shape
-            return self._of_products(step, curves, shape[-2 if step.attributes[0] and len(shape) > 1 else -1])
+            ndim = len(self.layouts[step.inputs[0]].shape)
+            dim = -2 if step.attributes[0] and ndim > 1 else -1
+            return self._of_products(step, curves, max(self._counts(step.inputs[0], (dim,))))
         if step.op not in (mean, sum_):
             return None
         (curve,), (dims, keepdim, _) = curves, step.attributes
         if curve.plain_line is None:
             return None
         shape, (slope, zero) = self.layouts[curve.source].shape, curve.plain_line
-        count = prod([shape[dim] for dim in dims or range(len(shape))])
-        if not self._fits(count * max(abs(curve.low - zero), abs(curve.low + 255 - zero))):
+        dims = dims or range(len(shape))
+        count, counts = prod([shape[dim] for dim in dims]), self._counts(step.inputs[0], dims)
+        ends = curve.low - zero, curve.low + 255 - zero
+        if not count or not self._fits(max(counts) * max(map(abs, ends))):
             return None
-        total = self._emit(sum_, (curve.source,), (dims, keepdim, dtypes.int32), step.location)
+        total = self._emit(sum_, (curve.source,), (step.attributes[0], keepdim, dtypes.int32), step.location)
         total = self._emit(t.sub, (total, count * zero), (), step.location) if zero else total
-        divisor = count if step.op is mean else 1
-        return line_of(total, slope / divisor, count * (curve.low - zero), count * (curve.low + 255 - zero), divisor)
+        if step.op is mean:
+            return line_of(total, slope / count, *[count * end for end in ends], count, len(counts) > 1)
+        return line_of(total, slope, *[max(counts) * end for end in ends])
+
+    def _counts(self, value: Value, dims: Sequence[int]) -> set[int]:
+        """The numbers of elements along dimensions, over the sizes of the program."""
+        return {prod([program.layouts[value].shape[dim] for dim in dims]) for program in self.sizes}
 
     def _of_products(self, step: Step, curves: list[Curve], count: int) -> Line | None:
-        """The form of sums of so many products of two bytes."""
+        """The form of sums of up to so many products of two bytes."""
         if any(curve.plain_line is None for curve in curves):
             return None
         ends = [[curve.low + end - curve.plain_line[1] for end in (0, 255)] for curve in curves]
@@ -381,8 +419,8 @@ class _Rewriter:
             if abs(got - wanted).max() <= 1:
                 inputs = line.source, line.count, zero, low, high
                 return self._emit(rows.mean_sum[line.values.dtype.name], inputs, (), step.location, result)
-        got = (np.rint(line.totals.astype(np.float32) * multiplier).astype(np.float64) + zero).clip(low, high)
-        if multiplier <= 0 or abs(got - wanted).max() > 1:
+        got = np.rint((line.totals.astype(np.float32) * multiplier).astype(np.float64) + zero).clip(low, high)
+        if line.varies or not 0 < multiplier < np.inf or abs(got - wanted).max() > 1:
             raise Inexact
         inputs = line.source, int(multiplier.view(np.int32)), zero, low, high
         return self._emit(rows.scaled_sum[line.values.dtype.name], inputs, (), step.location, result)
@@ -398,7 +436,10 @@ def _numbers(step: Step) -> tuple[float, int]:
     """The scale and the zero point of a step that makes bytes of floats."""
     if step.op not in rows.to_integers.values() or any(isinstance(number, Value) for number in step.inputs[1:]):
         raise Inexact
-    return float(np.float32(step.inputs[1])), int(step.inputs[2])
+    scale = float(np.float32(step.inputs[1]))
+    if not scale > 0:
+        raise Inexact
+    return scale, int(step.inputs[2])
 
 
 def _shift(bound: float) -> int:

@@ -184,8 +184,8 @@ class Dynamic:
         starts = [low + _SYMBOL_DISTANCE * k + (max(lows) if k else 0) for k, low in enumerate(lows)]
         return [*product(*[range(start, start + count) for start in starts])]
 
-    def values_by_size(self) -> set[Value]:
-        """The results of steps that differ between sizes, in their numbers or layouts."""
+    def values_by_size(self, layouts: bool = True) -> set[Value]:
+        """The results of steps that differ between sizes, in their numbers or, if `layouts`, in their layouts."""
         first, *others = [self.program(point) for point in self.general_points()]
         return {
             result
@@ -193,7 +193,7 @@ class Dynamic:
             if isinstance(step, Step)
             for result in step.results
             for other in others
-            if first.layouts[result] is not other.layouts[result]
+            if (layouts and first.layouts[result] is not other.layouts[result])
             or (step.inputs, step.attributes) != (other.steps[number].inputs, other.steps[number].attributes)
         }
 

@@ -11,7 +11,7 @@ import pytest
 import numod as torch
 from numod import nn
 from numod.ao import quantization
-from numod.ao.nn.quantized import FloatFunctional
+from numod.ao.nn.quantized import FloatFunctional, QFunctional
 from numod.export import ExportedProgram, aot_compile, export, load_native
 from numod.export.integers import floats, without_floats
 from numod.export.problems import ExportError
@@ -139,6 +139,69 @@ def test_sizes_may_be_dynamic() -> None:
     assert floats(integers.program) == []
 
 
+def bytes_of(function: Callable, x: torch.Tensor, **options: object) -> tuple[ExportedProgram, ExportedProgram]:
+    """(the program of a function of one quantized tensor, the one without floats)."""
+
+    class Function(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return function(x)
+
+    program = export(Function(), (x,), **options).frozen()
+    return program, without_floats(program.with_byte_constants())
+
+
+def product(scale: float, name: str = "matmul") -> Callable:
+    """matmul(x.T, x), or another function of FloatFunctional of x and a part of it."""
+    functional = QFunctional()
+    functional.scale, functional.zero_point = scale, 7
+    function = getattr(functional, name)
+    return lambda x: function(x.transpose(1, 2), x) if name == "matmul" else function(x, x[:, :, :1])
+
+
+def requantized(function: Callable, scale: float = 0.3) -> Callable:
+    return lambda x: torch.quantize_per_tensor(function(x.dequantize()), scale, 7, torch.quint8)
+
+
+LINES = {  # functions over a dynamic dimension -> the ops of it that stay floats
+    "sum": (requantized(lambda x: x.sum(1)), []),
+    "mean": (lambda x: x.mean(1), []),
+    "scaled_mean": (requantized(lambda x: x.mean(1)), ["mean"]),  # the multiplier depends on the size
+    "quotient": (requantized(lambda x: x / x.shape[1], 0.03), ["div"]),  # a table would be that of one size
+    "product": (product(50.0), []),
+}
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_a_dynamic_dimension_may_be_summed(name: str) -> None:
+    function, refused = LINES[name]
+    example = torch.quantize_per_tensor(torch.zeros(2, 4, 3), 0.1, 100, torch.quint8)
+    sizes = {"x": {1: torch.export.Dim("size", max=8)}}
+    program, integers = bytes_of(function, example, dynamic_shapes=sizes)
+    assert [line.split(": ")[1] for line in floats(integers.program)][-1:] == refused
+    for size in (1, 2, 7, 8):
+        x = torch.randint(0, 256, (2, size, 3)).to(torch.uint8)
+        first, second = [one.module()(x).int() for one in (program, integers)]
+        assert (first - second).abs().max() <= 1
+
+
+def test_sums_that_a_dynamic_size_makes_too_large_stay_floats() -> None:
+    example = torch.quantize_per_tensor(torch.zeros(1, 4, 2), 0.1, 0, torch.quint8)
+    for greatest, fits in ((33_000, True), (40_000, False)):
+        sizes = {"x": {1: torch.export.Dim("size", max=greatest)}}
+        _, integers = bytes_of(product(1e6), example, dynamic_shapes=sizes)
+        assert (floats(integers.program) == []) is fits
+
+
+@pytest.mark.parametrize("function", [product(1e-38, "mul"), product(1e-6, "add"), lambda x: x[:, :0].mean(1)])
+def test_extreme_layers_keep_their_floats(function: Callable) -> None:
+    example = torch.quantize_per_tensor(torch.zeros(2, 4, 3), 1e6, 3, torch.quint8)
+    program, integers = bytes_of(function, example)
+    (line,) = floats(integers.program)
+    assert "computed in floats" in line
+    x = torch.randint(0, 256, (2, 4, 3)).to(torch.uint8)
+    assert program.module()(x).equal(integers.module()(x))
+
+
 @pytest.mark.export
 def test_all_targets_have_the_same_integers(tmp_path: Path) -> None:
     torch.manual_seed(0)
@@ -167,3 +230,14 @@ def test_what_needs_floats_is_refused(tmp_path: Path) -> None:
         aot_compile(program, tmp_path, targets=targets, options=options)
     assert "DeQuantStub" in str(error.value)
     assert not list(tmp_path.iterdir())
+
+
+def test_the_advice_names_what_computes_in_floats() -> None:
+    x = torch.quantize_per_tensor(torch.zeros(2, 4, 3), 0.1, 3, torch.quint8)
+    wide = lambda x: torch.quantize_per_tensor(x.dequantize(), 0.3, 7, torch.qint32)  # noqa: E731
+    (line,) = floats(bytes_of(wide, x)[1].program)
+    assert "copy, sub, mul, quantize_int32: computed in floats; use" in line  # neither end is a stub
+    (line,) = floats(bytes_of(product(1e-30, "add"), x)[1].program)
+    assert "add: computed in floats, since its scale is far finer" in line
+    (line,) = floats(bytes_of(lambda x: x * 2, x.dequantize())[1].program)
+    assert "mul: computed in floats; use" in line

@@ -87,3 +87,9 @@ def test_a_mean_rounds_halves_to_even_with_its_zero_point(count: int, name: str,
     np.testing.assert_array_equal(computed("quotient_by_integers", totals, count, 7), exact)
     expected = exact.clip(least, least + 255)
     np.testing.assert_array_equal(computed(name, totals, count, 7, least, least + 255), expected)
+
+
+def test_a_mean_may_divide_by_large_numbers() -> None:
+    totals, count = np.array([-2147483647, -3, 3, 1073741824, 2147483647], "int32"), (1 << 31) - 1
+    got = computed("quotient_by_integers", totals, count, 0)
+    np.testing.assert_array_equal(got, np.rint(totals.astype(np.float64) / count))

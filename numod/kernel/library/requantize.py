@@ -76,5 +76,6 @@ def quotient_by_floats(total, size, zero):
 def quotient_by_integers(total, size, zero):
     """`quotient_by_floats` without floating point."""
     whole = int32(total // size)
-    doubled, result = int32(2 * (total - whole * size)), int32(whole + zero)
-    return int32(result + 1) if doubled > size or (doubled == size and result % 2 != 0) else result
+    rest, result = int32(total - whole * size), int32(whole + zero)
+    to_next = int32(size - rest)
+    return int32(result + 1) if rest > to_next or (rest == to_next and result % 2 != 0) else result
