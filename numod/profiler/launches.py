@@ -78,6 +78,7 @@ class Launches:
             if kernel.parallel:
                 launch = launch_parallel
                 chunks.watch(True)
+            launch.is_timed = True
             self._timed[id(entry)], self._plain[id(launch)] = launch, entry
         return self._timed.get(id(entry), entry)
 
@@ -205,6 +206,8 @@ def wire(value: object, exchange: dict[int, Callable], seen: set[int]) -> object
         return value
     if isinstance(value, FunctionType):
         seen.add(id(value))
+        if hasattr(value, "is_timed"):  # a wrapper that another thread made meanwhile would call itself
+            return value
         for cell in value.__closure__ or ():
             replacement = wire(cell.cell_contents, exchange, seen)
             if replacement is not cell.cell_contents:
