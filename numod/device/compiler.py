@@ -37,11 +37,13 @@ def prepare() -> None:
     """Import the parts of Numba that compile, in a thread (see `target.in_thread`)."""
 
     def refresh() -> None:
+        from numba.core.compiler_lock import global_compiler_lock
         from numba.core.registry import cpu_target
 
-        _leave_scipy()
-        cpu_target.typing_context.refresh()
-        cpu_target.target_context.refresh()
+        with global_compiler_lock:  # another thread may compile a function of the user's
+            _leave_scipy()
+            cpu_target.typing_context.refresh()
+            cpu_target.target_context.refresh()
 
     with Span("import", "start Numba's compiler"), target.making_lasting_objects():
         target.in_thread(refresh)

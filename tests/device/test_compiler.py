@@ -112,6 +112,27 @@ assert njit(lambda n: np.arange(n)[::-1].copy())(3).tolist() == [2, 1, 0]
     subprocess.run([sys.executable, "-c", script], check=True, env={**os.environ, "NUMOD_CACHE_DIR": ""})
 
 
+USER_THREAD = """
+import threading
+import numpy as np
+from numba import njit
+import numod
+x, results = np.eye(3), []
+other = threading.Thread(target=lambda: results.append(njit(lambda x: np.asfortranarray(x) + 1)(x)))
+other.start()
+numod.ones(3).exp()
+other.join()
+assert (results[0] == x + 1).all()
+"""
+
+
+def test_users_compile_their_own_functions_meanwhile() -> None:
+    """Numba's compiler is started by both threads."""
+    environment = {**os.environ, "NUMOD_CACHE_DIR": ""}
+    finished = subprocess.run([sys.executable, "-c", USER_THREAD], env=environment, capture_output=True, text=True)
+    assert finished.returncode == 0, finished.stderr
+
+
 NEEDS_BLAS = """
 import sys
 import numpy as np
