@@ -2,10 +2,12 @@
 
 For a tile d of 6 x 6 bytes and a filter g of 3 x 3, the 4 x 4 outputs are A' ((G g G') * (B' d B)) A (Lavin and Gray,
 Fast Algorithms for Convolutional Neural Networks, 2016): 36 products instead of 144, of 16-bit numbers. The matrices
-here are integers: each axis of the outputs is FACTORS times the sum, so a product of them, 9 * 2**shift times.
+here are integers, so element i of an axis of the outputs is 3 * 2**SHIFTS[i] times what it should be, and an output 9 *
+2**shift times the sum.
 
 Sums wrap around at 32 bits, and 9 has an inverse modulo 2**32. So the result is exact where the sum that is wanted
-fits 32 - 6 bits, whatever the sums before it were: with signed bytes for up to MOST_CHANNELS channels.
+fits 32 - 6 bits (6 is the largest shift), whatever the sums before it were: with signed bytes for up to MOST_CHANNELS
+channels.
 """
 
 from __future__ import annotations

@@ -45,6 +45,14 @@ def transformed_tap(first, second, third, i):
     return end if i == 0 or i == 5 else -middle if i < 3 else far
 
 
+@scalar
+def transformed_line(weight, at, channels, j):
+    """Element j of g G' for a line of three taps of a channel, `channels` apart from `at` on."""
+    return transformed_tap(
+        int32(weight[uintp(at)]), int32(weight[uintp(at + channels)]), int32(weight[uintp(at + 2 * channels)]), j
+    )
+
+
 def pack_winograd(weight, packed, filters, channels, *, PANEL, POINTS):
     """Pack G g G' of filters (O, 3, 3, C) in panels (panels, POINTS, C / 2 words, PANEL), and the sums of filters."""
     words = channels // 2
@@ -59,20 +67,12 @@ def pack_winograd(weight, packed, filters, channels, *, PANEL, POINTS):
                 value = uint32(0)
                 for half in range(2):
                     at = start + word * 2 + half
-                    line_0 = transformed_tap(
-                        int32(weight[uintp(at)]), int32(weight[uintp(at + channels)]),
-                        int32(weight[uintp(at + 2 * channels)]), j,
+                    number = transformed_tap(
+                        transformed_line(weight, at, channels, j),
+                        transformed_line(weight, at + 3 * channels, channels, j),
+                        transformed_line(weight, at + 6 * channels, channels, j), i,
                     )  # fmt: skip
-                    line_1 = transformed_tap(
-                        int32(weight[uintp(at + 3 * channels)]), int32(weight[uintp(at + 4 * channels)]),
-                        int32(weight[uintp(at + 5 * channels)]), j,
-                    )  # fmt: skip
-                    line_2 = transformed_tap(
-                        int32(weight[uintp(at + 6 * channels)]), int32(weight[uintp(at + 7 * channels)]),
-                        int32(weight[uintp(at + 8 * channels)]), j,
-                    )  # fmt: skip
-                    number = int32(transformed_tap(line_0, line_1, line_2, i))
-                    value |= (uint32(number) & uint32(65535)) << uint32(16 * half)
+                    value |= (uint32(int32(number)) & uint32(65535)) << uint32(16 * half)
                 packed[uintp(base + (point * words + word) * PANEL + lane)] = int32(value)
         packed[uintp(filters * POINTS * words + f)] = total
 
