@@ -1,5 +1,7 @@
 """Graph mode: which observer each value has. The quantized model is compared with the float one."""
 
+import dataclasses
+
 import pytest
 
 import numod
@@ -279,7 +281,14 @@ def test_qconfigs_of_layers():
     assert not hasattr(model[0], "qconfig")
 
 
+@dataclasses.dataclass
+class Pair:
+    before: numod.Tensor
+    after: numod.Tensor
+
+
 RETURNED = {
+    "in a data class": lambda self, x: (lambda y: Pair(y, F.relu(y)))(self.a(x)),
     "a layer before a ReLU": lambda self, x: (lambda y: (y, F.relu(y)))(self.a(x)),
     "a layer before a ReLU module": lambda self, x: (lambda y: {"before": y, "after": nn.ReLU()(y)})(self.a(x)),
     "a sum before a ReLU": lambda self, x: (lambda y: [y, y.relu()])(x + self.a(x)),
@@ -296,6 +305,48 @@ def test_what_is_returned_stays_as_it_was_before_the_relu(code, is_qat):
     prepared = prepare(model.train(is_qat), mapping, (x,))
     prepared(x)
     results = [model.eval()(x), convert_fx(prepared.eval())(x)]
+    results = [vars(result) if isinstance(result, Pair) else result for result in results]
     for expected, result in zip(*(list(r.values()) if isinstance(r, dict) else r for r in results)):
+        assert not result.is_quantized
         assert (result - expected).abs().max() <= 6 * expected.abs().max() / 127
     assert str(prepared.graph).rpartition("\n")[2].strip().startswith("return %")
+
+
+class Containers(nn.Module):
+    """A layer in a list (twice) and in a dict, which has another one, also as an attribute."""
+
+    def __init__(self):
+        super().__init__()
+        numod.manual_seed(0)
+        shared = nn.Linear(4, 4)
+        self.items = nn.ModuleList([shared, nn.ReLU(), shared])
+        self.heads = nn.ModuleDict({"other": nn.Linear(4, 4), "shared": shared})
+        self.alias = self.heads["other"]
+
+    def forward(self, x):
+        for layer in self.items:
+            x = layer(x)
+        results = {"x": x, "y": [self.heads["other"](x), self.alias(x)]}
+        return self.heads["shared"](results["y"][0] + results["y"][1])
+
+
+def test_shared_layers_in_lists_and_dicts():
+    model, x = Containers().eval(), numod.linspace(-1, 3, 32).reshape(8, 4)
+    prepared = prepare_fx(model, get_default_qconfig_mapping(), (x,))
+    prepared(x)
+    converted = convert_fx(prepared)
+    assert (converted(x) - model(x)).abs().max() <= 0.05  # the shared layer has one scale for all its calls
+    assert converted.heads["shared"] is converted.items[0] is converted.items[2]
+    assert converted.alias is converted.heads["other"] and isinstance(converted.alias, nn.quantized.Linear)
+
+
+def test_a_failed_recording_leaves_the_generator_as_it_was():
+    def fail(self, x):
+        numod.randn(3)
+        raise ValueError("a fault of the model")
+
+    model, x = Code(fail), numod.ones(1, 4)
+    state = numod.get_rng_state()
+    with pytest.raises(ValueError, match="of the model"):
+        prepare_fx(model, get_default_qconfig_mapping(), (x,))
+    assert numod.equal(numod.get_rng_state(), state)

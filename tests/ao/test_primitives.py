@@ -64,6 +64,15 @@ def test_integers_of_few_bits():
     assert values.dtype is numod.bfloat16
 
 
+@pytest.mark.parametrize("mapping", list(MappingType))
+def test_zeros_and_a_range_without_negative_integers(mapping):
+    zeros = numod.zeros(2, 4)
+    scale, zero_point = choose_qparams_affine(zeros, mapping, (1, 4), numod.uint8, 0, 15, eps=0.5)
+    assert (scale == 0.5).all()
+    integers = quantize_affine(zeros, (1, 4), scale, zero_point, numod.uint8, 0, 15)
+    assert (dequantize_affine(integers, (1, 4), scale, zero_point, numod.uint8) == 0).all()
+
+
 def test_zeros_and_small_types():
     scale, _ = choose_qparams_affine(numod.zeros(2, 2), MappingType.SYMMETRIC, (1, 2), numod.int8)
     assert (scale > 0).all()

@@ -19,6 +19,7 @@ from ...core import Tensor, overrides
 from ...core.create.generator import get_rng_state, set_rng_state
 from ...core.overrides import TorchFunctionMode
 from ...core.quantized import QuantizedTensor
+from ...graph.values.pytree import is_data, replace as replace_leaves
 from ...nn.module import Module
 from ...nn.utils.computed import computes_parameter
 from ...nn.utils.parametrize import type_before_parametrizations as kind_of
@@ -103,7 +104,7 @@ class CallGraph:
 
 
 def map_tensors(structure: Any, function: Callable[[Tensor], Any]) -> Any:
-    """The structure with `function` of each tensor in it, also in tuples, lists and dicts."""
+    """The structure with `function` of each tensor in it, also in tuples, lists, dicts and data classes."""
     if isinstance(structure, Tensor):
         return function(structure)
     if isinstance(structure, (tuple, list)) and not hasattr(structure, "numel"):
@@ -111,6 +112,8 @@ def map_tensors(structure: Any, function: Callable[[Tensor], Any]) -> Any:
         return type(structure)._make(parts) if hasattr(structure, "_make") else type(structure)(parts)
     if isinstance(structure, dict):
         return type(structure)({key: map_tensors(part, function) for key, part in structure.items()})
+    if is_data(structure):
+        return replace_leaves(structure, lambda leaf: function(leaf) if isinstance(leaf, Tensor) else leaf)
     return structure
 
 
@@ -325,8 +328,10 @@ def record(model: Module, example_inputs: tuple, opaque: Callable[[str, Module],
     for k, tensor in enumerate(tensors_in(example_inputs)):
         recorder.keep(tensor, recorder.add("placeholder", f"x{k}" if k else "x", f"x{k}" if k else "x"))
     random_state = get_rng_state()
-    with no_grad(), recorder:
-        result = model(*example_inputs)
+    try:
+        with no_grad(), recorder:
+            result = model(*example_inputs)
+    finally:
+        set_rng_state(random_state)
     recorder.add("output", "output", "output", tensors_in(result))
-    set_rng_state(random_state)
     return CallGraph(recorder.calls)

@@ -93,7 +93,8 @@ def activations_of(key: Any, tensors: int) -> int:
 def is_leaf(module: Module) -> bool:
     """Whether a call of a module is one call of the graph: all modules of the library but containers."""
     kind = kind_of(module)
-    return kind.__module__.startswith(("numod.nn.", "numod.ao.")) and kind not in (nn.Sequential, nn.ModuleList)
+    is_container = kind in (nn.Sequential, nn.ModuleList, nn.ModuleDict)
+    return kind.__module__.startswith(("numod.nn.", "numod.ao.")) and not is_container
 
 
 def function_of(name: str) -> Any:

@@ -111,7 +111,8 @@ def choose_qparams_affine_with_min_max(
         if mapping_type is MappingType.SYMMETRIC:
             scale = high.maximum(-low) / (float(greatest - least) / 2)
         else:
-            scale = (low / float(least)).maximum(high / float(greatest))
+            of_low, of_high = low / float(least), high / float(greatest)
+            scale = of_low.where(of_low > of_high, of_high)  # no maximum, which would be NaN for a range of 0 / 0
         scale = scale.clamp_min(smallest)
         zero_point = full(scale.shape, int((greatest + least + 1) / 2), device=scale.device)
     return scale.to(scale_dtype or min_val.dtype), zero_point.to(zero_point_dtype or dtypes.int32)

@@ -473,7 +473,7 @@ def _dynamic_convolution(name: str) -> Any:
     kind = getattr(dynamic, f"Conv{'Transpose' if 'transpose' in name else ''}{name[-10:-8]}")
 
     def function(qx: Tensor, packed_weight: Any, reduce_range: bool = False) -> Tensor:
-        return _of(kind, packed_weight, name)(qx)
+        return _of(kind, packed_weight, name)(qx, reduce_range)
 
     return _with_name(function, name, "A packed convolution of a float input, which is quantized by its range.")
 

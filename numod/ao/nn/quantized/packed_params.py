@@ -53,8 +53,11 @@ class ConvPackedParams(PackedParams):
         return list(self.layer.stride)
 
     def padding(self) -> list[int]:
-        """What is added to each side."""
-        return list(self.layer.padding)
+        """What is added to each side, also as a number where the layer has the text "same" or "valid"."""
+        padding, layer = self.layer.padding, self.layer
+        if padding == "same":
+            return [step * (size - 1) // 2 for step, size in zip(layer.dilation, layer.kernel_size)]
+        return [0] * len(layer.kernel_size) if padding == "valid" else list(padding)
 
     def output_padding(self) -> list[int]:
         """What is added to one side of a transposed convolution's result."""
