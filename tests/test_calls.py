@@ -17,7 +17,7 @@ import numod
 PACKAGE = Path(numod.__file__).parent
 FOREIGN = {
     "_asdict", "_exit", "_format_msg", "_getframe", "_is_owned", "_slotnames",  # Python
-    "_customize_tm_options", "_finalize_dynamic_globals", "_get_arg_packer", "_get_excinfo_argument",  # Numba
+    "_check_blas", "_customize_tm_options", "_finalize_dynamic_globals", "_get_arg_packer", "_get_excinfo_argument",  # Numba
     "_get_return_status", "_module_pass_manager", "_pass_builder", "_return_errcode_raw", "_wrap_impl",
     "_original", "_uncompiled",  # set by a name in a string
 }  # fmt: skip
