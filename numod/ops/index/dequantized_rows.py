@@ -23,7 +23,7 @@ def rows_kernel(table, scale, zero, index, out, count, width, *, BITS, MASK, SHA
         for k in range(width):
             byte = int32(table[uintp(source + k)])
             for part in range(SHARE):
-                integer = byte >> int32(part * BITS) & int32(MASK) if SHARE > 1 else byte
+                integer = byte >> int32(part * BITS) & int32(MASK)
                 out[uintp(target + k * SHARE + part)] = (float32(integer) - middle) * step
 
 
@@ -46,7 +46,7 @@ class DequantizedRows(Op):
         out = layout((count, width * share), dtypes.float32, single_device(self.name, list(arguments)))
         if out.size == 0:
             return Plan(out, lambda *_: None)
-        constants = {"BITS": bits, "MASK": (1 << bits) - 1, "SHARE": share}
+        constants = {"BITS": bits, "MASK": -1 if bits == 8 else (1 << bits) - 1, "SHARE": share}
         signature = bind.signature(table, "float32", "float32", "int64", "float32", numbers=2)
         source = specialized(rows_kernel, **constants)
         return Plan(
