@@ -126,9 +126,10 @@ def _plan(
     for call in graph.nodes:
         if call.op != "placeholder":
             call.qconfig = mapping.qconfig_of(call.path, call.key, call.scope, call.index)
+    read = [node for node in graph.nodes if node.op == "get_attr"]
     for call in graph.matched:
         if call.op == "call_module":
-            is_read = any(_is_of_layer(node, call) for node in graph.nodes)
+            is_read = any(_is_of_layer(node, call) for node in read)
             if is_read or opaque(call.target, model.get_submodule(call.target)):
                 call.qconfig = None
         if (
@@ -169,14 +170,15 @@ def has_own_weight(call: Call) -> bool:
 
 
 def _is_of_layer(node: Call, layer: Call) -> bool:
-    """Whether a node is the code's own access to a layer's parameter, as to that of a tied embedding."""
-    return node.op == "get_attr" and node.target.startswith(f"{layer.target}.")
+    """Whether a parameter that the model's code reads is a layer's, such as the weight of a tied embedding."""
+    return node.target.startswith(f"{layer.target}.")
 
 
 def _has_weight_of_layer(call: Call, graph: CallGraph) -> bool:
     """Whether the weight of a functional product is also that of a layer, which keeps floats for it."""
-    layers = [other for other in graph.matched if other.op == "call_module"]
-    return call.key in WEIGHTED and any(_is_of_layer(call.inputs[1], layer) for layer in layers)
+    if call.key not in WEIGHTED:
+        return False
+    return any(_is_of_layer(call.inputs[1], layer) for layer in graph.matched if layer.op == "call_module")
 
 
 def _join_relu(call: Call) -> None:
