@@ -89,7 +89,7 @@ for _row in (range_scale, range_zero, dequantize_product):
     _row.differentiable = False
 # without floating point: bytes from 32-bit sums, by a shift, a division or the bits of a float32 multiplier
 _shifted = pointwise("shifted", "shifted(x, y)", accepts="i")
-_scaled_by_bits = pointwise("scaled_by_bits", "scaled_by_bits(x, y)", accepts="i")
+_scaled_by_bits = pointwise("scaled_by_bits", "scaled_by_bits(x, y, z)", accepts="i")
 shifted_sum = {
     name: pointwise(
         f"shifted_sum_{name}",
@@ -114,7 +114,7 @@ mean_sum = {
 scaled_sum = {
     name: pointwise(
         f"scaled_sum_{name}",
-        lambda total, bits, zero, low, high: clamp(_scaled_by_bits(total, bits) + zero, low, high),
+        lambda total, bits, zero, low, high: clamp(_scaled_by_bits(total, bits, zero) + zero, low, high),
         accepts="i",
         result=name,
     )

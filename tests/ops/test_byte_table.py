@@ -74,7 +74,7 @@ def test_a_shifted_sum_rounds_halves_to_even(shift: int, name: str, least: int) 
 def test_a_scaled_sum_is_that_of_float32(name: str, least: int) -> None:
     totals, multiplier = totals_of(20), np.float32(1.1e-4)
     bits, scaled = int(multiplier.view(np.int32)), np.rint(totals.astype(np.float32) * multiplier)
-    np.testing.assert_array_equal(computed("scaled_by_bits", totals, bits), scaled)
+    np.testing.assert_array_equal(computed("scaled_by_bits", totals, bits, 0), scaled)
     expected = (scaled + 7).clip(least, least + 255)
     np.testing.assert_array_equal(computed(name, totals, bits, 7, least, least + 255), expected)
 
@@ -93,3 +93,12 @@ def test_a_mean_may_divide_by_large_numbers() -> None:
     totals, count = np.array([-2147483647, -3, 3, 1073741824, 2147483647], "int32"), (1 << 31) - 1
     got = computed("quotient_by_integers", totals, count, 0)
     np.testing.assert_array_equal(got, np.rint(totals.astype(np.float64) / count))
+
+
+@pytest.mark.parametrize("zero", [-128, -7, 0, 127])
+def test_a_scaled_sum_rounds_halves_to_even_with_its_zero_point(zero: int) -> None:
+    totals, multiplier = np.arange(-300, 300).astype("int32"), np.float32(0.25)
+    bits, exact = int(multiplier.view(np.int32)), np.rint(totals * 0.25 + zero)
+    np.testing.assert_array_equal(computed("scaled_by_bits", totals, bits, zero) + zero, exact)
+    got = computed("scaled_sum_int8", totals, bits, zero, -128, 127)
+    np.testing.assert_array_equal(got, exact.clip(-128, 127))

@@ -14,21 +14,25 @@ def scaled_by_float(total, multiplier, least, most):
 
 
 @scalar
-def half_even(doubled, rest):
-    """doubled / 2, rounded to the nearest integer. `rest` is not zero if `doubled` is less than the exact number."""
-    return uint32((doubled >> uint32(1)) + (doubled & uint32(1) & (rest | (doubled >> uint32(1)))))
+def half_even(doubled, rest, odd):
+    """doubled / 2, rounded to the nearest integer, halves to the even one, or the odd one if `odd` is 1.
+
+    `rest` is not zero if `doubled` is less than the exact number.
+    """
+    return uint32((doubled >> uint32(1)) + (doubled & uint32(1) & (rest | ((doubled >> uint32(1)) ^ odd))))
 
 
 @scalar
 def scaled_by_integers(total, multiplier, least, most):
     """`scaled_by_float` without floating point, for processors that have none."""
-    return int32(min(max(scaled_by_bits(total, bits32(multiplier)), int32(least)), int32(most)))
+    return int32(min(max(scaled_by_bits(total, bits32(multiplier), uint32(0)), int32(least)), int32(most)))
 
 
 @scalar
-def scaled_by_bits(total, bits):
-    """round(total * m) for the float32 m of these bits; 2 ** 23 stands for all greater numbers.
+def scaled_by_bits(total, bits, zero):
+    """round(total * m + zero) - zero for the float32 m of these bits; 2 ** 23 stands for all greater numbers.
 
+    Halves are rounded to even, so `zero` matters if it is odd.
     float32 rounds the total and the product to 24 bits: here the bits shifted out are kept in `rest`.
     """
     exponent, factor = int32(bits >> uint32(23)), uint32((bits & uint32(0x7FFFFF)) | uint32(0x800000))
@@ -37,7 +41,7 @@ def scaled_by_bits(total, bits):
     while size >= uint32(1 << 25):
         size, rest, shift = uint32(size >> uint32(1)), uint32(rest | (size & uint32(1))), int32(shift - 1)
     if size >= uint32(1 << 24):
-        size, shift = half_even(size, rest), int32(shift - 1)
+        size, shift = half_even(size, rest, uint32(0)), int32(shift - 1)
     product, rest = uint64(size) * uint64(factor), uint32(0)
     while product >= uint64(1 << 33):
         rest = uint32(rest | uint32((uint32(product) & uint32(255)) != uint32(0)))
@@ -46,7 +50,7 @@ def scaled_by_bits(total, bits):
         rest, product, shift = uint32(rest | (uint32(product) & uint32(1))), product >> uint64(1), int32(shift - 1)
     size = uint32(product)
     if size >= uint32(1 << 24):
-        size, shift = half_even(size, rest), int32(shift - 1)
+        size, shift = half_even(size, rest, uint32(0)), int32(shift - 1)
     if shift <= 0:  # 2 ** 23 or more, unless it is zero
         value = int32(1 << 23) if size > uint32(0) else int32(0)
     elif shift > 25:
@@ -55,7 +59,7 @@ def scaled_by_bits(total, bits):
         rest = uint32(0)
         while shift > 1:
             size, rest, shift = uint32(size >> uint32(1)), uint32(rest | (size & uint32(1))), int32(shift - 1)
-        value = int32(half_even(size, rest))
+        value = int32(half_even(size, rest, uint32(zero) & uint32(1)))
     return int32(-value) if total < 0 else value
 
 
