@@ -1,8 +1,7 @@
 """Kernels of gradients are begun while LLVM works on those of the forward pass, without other effects."""
 
-from collections.abc import Iterator
-
 import pytest
+from asked_kernels import forget_plans, record_asked
 
 import numod
 from numod import nn
@@ -13,27 +12,8 @@ from numod.nn import functional as F
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """The names of kernels that are asked for, as if LLVM always worked on some and ops had no plans."""
-    names: list[str] = []
-    plain = build.asked_for
-
-    def asked_for(kernel: build.Kernel) -> build.Kernel:
-        names.append(kernel.name)
-        return plain(kernel)
-
-    monkeypatch.setattr(early_kernels, "_expected", True)
-    monkeypatch.setattr(build, "asked_for", asked_for)
-    monkeypatch.setattr(background, "works", lambda: True)
-    monkeypatch.setattr(background, "helps", lambda: True)
-    forget_plans()
-    return names
-
-
-def forget_plans() -> None:
-    dtype = numod.get_default_dtype()
-    numod.set_default_dtype(numod.float64 if dtype is numod.float32 else numod.float32)
-    numod.set_default_dtype(dtype)
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    return record_asked(monkeypatch)
 
 
 def inputs(*shapes: tuple[int, ...]) -> list[numod.Tensor]:

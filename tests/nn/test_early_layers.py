@@ -1,39 +1,20 @@
 """Kernels of all layers of a module are begun by its first op, without other effects."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
+from asked_kernels import forget_plans, record_asked
 
 import numod
 from numod import nn
-from numod.autograd import early_kernels
 from numod.core.extensions import extensions
 from numod.device import background
-from numod.kernel import build
 from numod.nn import early_layers
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """The names of kernels that are asked for, as if LLVM always worked on some and ops had no plans."""
-    names: list[str] = []
-    plain = build.asked_for
-
-    def asked_for(kernel: build.Kernel) -> build.Kernel:
-        names.append(kernel.name)
-        return plain(kernel)
-
-    monkeypatch.setattr(early_kernels, "_expected", True)
-    monkeypatch.setattr(build, "asked_for", asked_for)
-    monkeypatch.setattr(background, "works", lambda: True)
-    monkeypatch.setattr(background, "helps", lambda: True)
-    forget_plans()
-    return names
-
-
-def forget_plans() -> None:
-    numod.set_default_dtype(numod.float64)
-    numod.set_default_dtype(numod.float32)
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    return record_asked(monkeypatch)
 
 
 def convolutional() -> nn.Module:
