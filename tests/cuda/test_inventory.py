@@ -30,7 +30,7 @@ Runs Resample Roll Sample ScatterReduce Searchsorted Select Softmax Sort Stack S
 Update Scatter""".split()
 COMPOSED = "Attention AttentionGradient Layer LinearGradient".split()  # of the ops above, where they are not on the CPU
 # chosen for tensors there
-CPU = """ByteLinear BytePool CompressedByteConvolution CompressedByteLinear CompressedConvolution CompressedLinear DynamicLayer DynamicLinear Nll NllGradient PackByteFilters PackByteWinograd PackBytes PackColumns PackSparse
+CPU = """ByteLinear BytePool ByteTable CompressedByteConvolution CompressedByteLinear CompressedConvolution CompressedLinear DynamicLayer DynamicLinear Nll NllGradient PackByteFilters PackByteWinograd PackBytes PackColumns PackSparse
 PackWindows PackedByteConvolution PackedByteLinear PackedByteRow PackedDynamicLinear PackedLinear PackedMatmul SparseConvolution SparseLinear WindowLinear WinogradByteConvolution WinogradConvolution
 WinogradWeight""".split()
 ALWAYS = "Move View ViewAsDtype Fused Closed".split()  # no kernel of their own
