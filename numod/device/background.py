@@ -16,6 +16,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from typing import Any
 
 from . import phases, progress, room
 from .target import code_generator
@@ -96,7 +97,7 @@ class Queue:
     def __init__(self, ahead: bool = False) -> None:
         self.waiting = _ahead if ahead else (deque(), deque(), deque())
         self.pending: list[Callable[[object], Callable]] = []  # tasks that have not ended
-        self.done: list[Callable] = []
+        self.done: deque[Callable] = deque()
         self.errors: dict[Callable, Exception] = {}  # of tasks
         self.ended = threading.Event()  # set when a task ends
         self.threads: list[threading.Thread] = _ahead_threads if ahead else []
@@ -164,8 +165,8 @@ class Queue:
             if not self.ahead:
                 for thread in self.threads:
                     thread.join()
-        while self.done:
-            self.done.pop(0)()
+        while (take := _first(self.done)) is not None:
+            take()
         errors = [self.errors.pop(failed) for failed in [*self.errors] if task in (None, failed)]
         if errors:
             raise errors[0]
@@ -199,22 +200,26 @@ def _work(waiting: tuple[deque, ...], goes_on: Callable[[], bool] = lambda: True
 
 
 def _next(waiting: tuple[deque, ...]) -> tuple[Queue, Callable[[object], Callable]] | None:
-    for line in waiting:
-        with suppress(IndexError):
-            return line.popleft()
-    return None
+    return next((entry for line in waiting if (entry := _first(line)) is not None), None)
+
+
+def _first(line: deque) -> Any:
+    """Take the first of those that wait, of which another thread may take the last one; None without any."""
+    try:
+        return line.popleft()
+    except IndexError:
+        return None
 
 
 def leave() -> None:
     """Drop all tasks that have not begun, and wait for the others: at the interpreter's exit LLVM must not work."""
     while (entry := _next(_ahead)) is not None:
         entry[0].abandon()
-    for thread in _ahead_threads:
-        thread.join()
+    _join_all()
 
 
-def _leave_parent() -> None:
-    """Before a fork, wait for the threads, which the child lacks: a handler of a signal may fork amid a kernel."""
+def _join_all() -> None:
+    """Wait for the threads. Before a fork, since the child lacks them: a handler of a signal may fork amid a kernel."""
     for thread in threading.enumerate():
         if thread.name == _THREAD:
             thread.join()
@@ -226,7 +231,7 @@ def _enter_child() -> None:
 
 atexit.register(leave)
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_leave_parent, after_in_child=_enter_child)
+    os.register_at_fork(before=_join_all, after_in_child=_enter_child)
 
 
 def copied(module: object) -> object:

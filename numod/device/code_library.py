@@ -118,13 +118,13 @@ def library_class() -> type:
 
         def hasten(self) -> None:
             """Let the machine code be generated before that which nobody waits for."""
-            if self.task is not None:
-                self.queue.hasten(self.task)
+            if (task := self.task) is not None:  # another thread that waits may take the code meanwhile
+                self.queue.hasten(task)
 
         def object_file(self) -> tuple[bytes, tuple[str, ...]]:
             """The machine code, and the names of the functions in it; generated now if the background work failed."""
-            if self.task is not None:
-                self.queue.finish(self.task)
+            if (task := self.task) is not None:
+                self.queue.finish(task)
             if self.machine_code is None:
                 self._complete(background.copied(self._final_module), target.code_generator())()
             return self.machine_code
