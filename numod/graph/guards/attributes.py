@@ -107,6 +107,12 @@ def guard_inherited(builder: GuardBuilder, kind: type, names: set[str]) -> None:
             )
 
 
+def _unwritten_namespace(space: dict) -> Guard:
+    """A guard that a module's namespace is unchanged. The first warning at one of its lines would add this key."""
+    space.setdefault("__warningregistry__", {})
+    return unwritten(space["__name__"], space)
+
+
 def guard_namespaces(builder: GuardBuilder, definition: Any) -> None:
     """Guard the namespaces of functions of this library that call other ones: a function's, or those of a class."""
     functions = vars(definition).values() if isinstance(definition, type) else [definition]
@@ -116,7 +122,7 @@ def guard_namespaces(builder: GuardBuilder, definition: Any) -> None:
         space = getattr(inspect.unwrap(function), "__globals__", {"__name__": ""})  # some wrap functions in C
         if space["__name__"].startswith(_FORMULA_MODULES) and (id(space), None) not in builder.seen:
             builder.seen.add((id(space), None))
-            builder.guards.append(unwritten(space["__name__"], space))
+            builder.guards.append(_unwritten_namespace(space))
 
 
 def guard_library_class(builder: GuardBuilder, name: str, kind: Any) -> None:
@@ -145,7 +151,7 @@ def guard_library_class(builder: GuardBuilder, name: str, kind: Any) -> None:
     functional = vars(sys.modules[f"{PACKAGE}.nn.functional"])  # layers call its functions
     if hasattr(base, "register_buffer") and (id(functional), None) not in builder.seen:
         builder.seen.add((id(functional), None))
-        builder.guards.append(unwritten(functional["__name__"], functional))
+        builder.guards.append(_unwritten_namespace(functional))
 
 
 def guard_dictionary(builder: GuardBuilder, name: str, value: Any) -> None:

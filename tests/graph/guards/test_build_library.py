@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 import uuid
+import warnings
 from collections.abc import Callable
 
 import numpy as np
@@ -43,6 +44,21 @@ def test_functions_of_the_library_that_others_are_put_in_the_place_of(monkeypatc
     patched = compile(RELU)
     for LATE["factor"] in (2.0, 3.0, 2.0):
         assert equal(patched(X), X * LATE["factor"])
+
+
+@pytest.mark.parametrize("numbered", [True, False])
+def test_a_warning_at_a_line_of_the_library_is_no_change(numbered: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not numbered:  # as in an interpreter that counts no changes
+        monkeypatch.setattr(condition, "_NAMESPACE_VERSION", None)
+    space, layer = vars(sys.modules[nn.GRU.__module__]), nn.GRU(2, 3)
+    monkeypatch.delitem(space, "__warningregistry__", raising=False)  # as before the first warning
+    function = compiled_natively(lambda x: layer(x)[0])
+    function(X.reshape(-1, 1, 2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        exec("__import__('warnings').warn('as by NumPy')", space, {})
+    function(X.reshape(-1, 1, 2))
+    assert function.recorded == 1
 
 
 @pytest.mark.parametrize(("linked", "numbered"), [(None, True), (False, True), (None, False)])
