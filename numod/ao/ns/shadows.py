@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from ... import dtypes
 from ...autograd import no_grad
@@ -41,22 +42,22 @@ class ShadowCopy(Module):
         model, call = self._call()
         with no_grad():
             arguments = map_tensors((args, kwargs), lambda value: floats_of(value.detach()).clone())
-            arguments = map_numbered(arguments, self._as_taken)
+            arguments = map_numbered(arguments, partial(_as_taken, model, call))
             for number, name in self._numbers.items():
                 self._modules[name](tensors_in(arguments)[number])
             self.logger(run_call(model, call, function, *arguments))
 
-    def _as_taken(self, number: int, value: Tensor) -> Tensor:
-        """A tensor as the shadow takes it: a weight or bias of its own model, or integers for a converted call."""
-        model, call = self._call()
-        source = call.inputs[number] if number < len(call.inputs) else None
-        if number and call.key in WEIGHTED and source is not None and source.op == "get_attr":
-            path, _, name = source.target.rpartition(".")
-            return getattr(model.get_submodule(path), name)
-        if not model._is_converted or not call.is_quantized or number not in call.sources:
-            return value
-        integers = _quantizer(model, call, number).quantize(value)
-        return floats_of(integers) if model._is_reference else integers
+
+def _as_taken(model: GraphModule, call: Call, number: int, value: Tensor) -> Tensor:
+    """A tensor as a shadow takes it: a weight or bias of its own model, or integers for a converted call."""
+    source = call.inputs[number] if number < len(call.inputs) else None
+    if number and call.key in WEIGHTED and source is not None and source.op == "get_attr":
+        path, _, name = source.target.rpartition(".")
+        return getattr(model.get_submodule(path), name)
+    if not model._is_converted or not call.is_quantized or number not in call.sources:
+        return value
+    integers = _quantizer(model, call, number).quantize(value)
+    return floats_of(integers) if model._is_reference else integers
 
 
 def _quantizer(model: GraphModule, call: Call, number: int) -> Quantizer | None:
