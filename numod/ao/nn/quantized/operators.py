@@ -432,7 +432,10 @@ def _unpack(name: str) -> Any:
 def _of(kind: type, packed: Any, name: str) -> Any:
     """A copy of a packed convolution, of this class: its relatives have the same settings."""
     if not isinstance(packed, ConvPackedParams):
-        raise RuntimeError(f"{name}: expected what a conv_prepack returns, got {type(packed).__name__}")
+        raise RuntimeError(
+            f"{name}: expected what a conv_prepack returns, or a convolution layer's _packed_params, got "
+            f"{type(packed).__name__}"
+        )
     layer = copy.copy(packed.layer)
     layer.__class__ = kind
     return layer
